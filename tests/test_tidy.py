@@ -36,7 +36,7 @@ CORE = [
 
 CONTRACT = frozenset(
     """
-    command deadline groups heard members next_connection pop_output report status
+    command deadline groups heard members next_connection note_heartbeat pop_output report status
     """.split()  # noqa: SIM905
 )
 """The attributes of a core that the daemon may use, besides `drive`: see

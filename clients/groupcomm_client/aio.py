@@ -13,12 +13,13 @@ The event loop watches the socket for input only while a task waits for it.
 """
 
 import asyncio
+import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
-from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, read_some, write_some
+from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
@@ -49,7 +50,9 @@ class AsyncioStream(CoalescingStream):
         self._readers: set[asyncio.Future[None]] = set()
         self._writers: set[asyncio.Future[None]] = set()
         self._timers: set[asyncio.Timeout] = set()  # the timers of tasks that also wait for a time
+        self._looking: asyncio.TimerHandle | None = None
         protocol.on_earlier_wake = self._wake_earlier
+        protocol.on_watched = self._look_later
 
     def close(self) -> None:
         """Break the connection off; output that was not written yet is lost."""
@@ -58,7 +61,26 @@ class AsyncioStream(CoalescingStream):
             self._loop.remove_writer(self._socket)
             self._socket.close()
             self._protocol.break_off()
+            if self._looking is not None:
+                self._looking.cancel()
             _wake(self._readers)
+            _wake(self._writers)
+
+    def _look_later(self) -> None:
+        """Send heartbeats, and notice a silent daemon, whatever the tasks of the program do."""
+        if self._looking is not None:
+            self._looking.cancel()
+        wait_s = self._protocol.look_in_s
+        if wait_s < math.inf:
+            self._looking = self._loop.call_later(wait_s, self._look)
+
+    def _look(self) -> None:
+        look(self._socket, self._protocol, reads=True)
+        if self._protocol.pending_bytes:
+            self.write_soon()
+        self._look_later()
+        _wake(self._readers)
+        if self._protocol.closed is not None:
             _wake(self._writers)
 
     async def exchange(self, ready: Ready) -> None:

@@ -1,5 +1,6 @@
 """The bytes of one session on a socket: the parts that the streams of all event loops share."""
 
+import select
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -112,6 +113,21 @@ def read_some(socket_: ByteSocket, protocol: ClientProtocol) -> bool:
         if len(data) < READ_BYTES:
             break
     return arrived
+
+
+def look(socket_: ByteSocket, protocol: ClientProtocol, *, reads: bool) -> None:
+    """Read what has arrived, then have a session send a heartbeat, or end, if that is due.
+
+    Args:
+        socket_: the non-blocking socket.
+        protocol: the session.
+        reads: whether this call may read, as nobody waits for input just now.
+    """
+    if reads and protocol.may_read_ahead:
+        read_some(socket_, protocol)
+    poll = select.poll()
+    poll.register(socket_.fileno(), select.POLLIN)
+    protocol.look(reads=not poll.poll(0))
 
 
 def write_some(

@@ -35,8 +35,13 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.session.client_session import ClientSession, ClientSessionState
+from groupcomm.session.client_session import (
+    DAEMON_TIMEOUT_S,
+    ClientSession,
+    ClientSessionState,
+)
 from groupcomm.session.inbox import SEALED
+from groupcomm_client.doubt import Doubt
 from groupcomm_client.events import NO_SECRET, Received, Unreadable
 from groupcomm_client.filters import factories
 from groupcomm_client.filters.factories import Factory
@@ -52,6 +57,11 @@ if TYPE_CHECKING:
 
 FILTER_BYTES: Final = 65_536
 """The most bytes that filters may add to a message."""
+
+MOST_UNREAD: Final = 1024
+"""With more events that the program has not received, nothing is read for it in advance."""
+
+_ignore: Final[Callable[[], object]] = bool
 
 Ready: TypeAlias = Callable[[], bool]
 """Returns whether the awaited answer or event has come."""
@@ -85,6 +95,7 @@ class ClientProtocol:
         stopping: the latest notice that the daemon is about to stop; None without one.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
+        on_watched: set by the stream; called when `look_in_s` has become less.
         on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
             have become less, or filters have released events.
     """
@@ -100,15 +111,14 @@ class ClientProtocol:
         filters: Sequence[Factory] | None = None,
         secrets: "dict[str, GroupSecret] | None" = None,
         clock: Callable[[], float] = time.monotonic,
+        daemon_timeout_s: float | None = DAEMON_TIMEOUT_S,
     ) -> None:
         """Begin the session; nothing has been sent yet.
 
         Args:
             user: the name of the session; None for a random one.
             trace: the folder for its trace; None for no trace.
-            causes: whether to ask the daemon for the causes of messages.
-            principals: whether to ask the daemon for the principals of messages' senders.
-            token: authenticates the program; "" for none.
+            causes, principals, token, daemon_timeout_s: see `ClientSession`.
             filters: factories of the filters that all messages pass; None for the default ones.
             secrets: the secrets of the groups that the program joined with one, by name; kept up to
                 date. None in the first session of a program.
@@ -118,17 +128,22 @@ class ClientProtocol:
             LocalProtocolError: the name of the user or of a filter is invalid.
         """
         self._session = ClientSession(
-            user or random_user(), causes=causes, principals=principals, origins=True, token=token
+            user or random_user(),
+            causes=causes,
+            principals=principals,
+            origins=True,
+            token=token,
+            daemon_timeout_s=daemon_timeout_s,
         )
         self.member = MemberId("", 0)
         self.view: DaemonView | None = None
         self.closed: Closed | None = None
         self.stopping: DaemonStopping | None = None
-        self.is_parting = False
-        self._said_goodbye = False
+        self.is_parting = self._said_goodbye = False
         self.events: deque[Received] = deque()
         self.needs_flush = False
-        self.on_earlier_wake: Callable[[], object] = bool
+        self.on_earlier_wake = self.on_watched = _ignore
+        self._look_at = math.inf  # the time that the stream knows
         self._requests = Requests()
         self._clock = clock
         self._filtering: Filtering | None = None
@@ -143,8 +158,7 @@ class ClientProtocol:
         self._trace_file: TraceFile | None = None
         self._trace: SessionTrace | None = None  # made once the session has its identity
         self._greeted_us = 0
-        self._last_sent = 0
-        self._seen_back = 0
+        self._doubt = Doubt()
         self._views_waiting = 0  # the group views among the events
 
     def _filter(self, filters: Sequence[Factory]) -> "Filtering":
@@ -198,13 +212,13 @@ class ClientProtocol:
 
     @property
     def in_doubt(self) -> int:
-        """Return the most messages, of those sent last, that may never have reached the daemon.
+        """Return the most messages, of those sent last, that a crash of the daemon may lose."""
+        return self._doubt.count(self._session.accepted, self._session.last_returned)
 
-        The daemon has shown that it has all messages before: it returned one, or its place in the
-        order, or has answered the goodbye.
-        """
-        # Joins and leaves are numbered, too: their answers may be newer than the last message.
-        return max(0, self._last_sent - max(self._seen_back, self._session.last_returned))
+    @property
+    def was_silent(self) -> bool:
+        """Return whether the session has ended because its daemon was silent."""
+        return self._session.was_silent
 
     # ---- requests ----
 
@@ -241,6 +255,7 @@ class ClientProtocol:
             self.leave(group)
 
     def _change(self, verb: str, group: str, number: int) -> Pending[GroupView]:
+        self._doubt.note_change(number, self._session.accepted, self._session.last_returned)
         if self._trace is not None:
             self._trace.requested(verb, group, number)
         return self._requests.change(group, number, join=verb == "join")
@@ -331,7 +346,7 @@ class ClientProtocol:
         ordered: bool = False,
     ) -> int:
         """Pass a message to the session; return its number."""
-        number = self._last_sent = self._session.multicast(
+        number = self._doubt.last_sent = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
         if self._trace is not None:
@@ -359,7 +374,7 @@ class ClientProtocol:
                 groups, messages, level=level, type=type, self_discard=self_discard
             )
         finally:
-            self._last_sent = self._session.last_number
+            self._doubt.last_sent = self._session.last_number
 
     def ask(self, question: str) -> Pending[bytes]:
         """Ask the daemon a question; answers come in the order of the questions."""
@@ -400,12 +415,16 @@ class ClientProtocol:
         """Return the next bytes to write, about `limit` of them."""
         self._flush_trace()
         self.needs_flush = False
+        self._session.note_sent(time.monotonic())
         return self._session.pop_output(limit)
 
     def receive_data(self, data: bytes) -> None:
         """Process input; b"" stands for the end of the stream."""
         session = self._session
         events = session.receive(data) if data else session.connection_lost()
+        session.note_heard(time.monotonic())
+        if session.look_at < self._look_at:
+            self.on_watched()
         if session.only_messages and self._trace is None and self.is_plain:
             self.events += cast(list[Message], events)
             return
@@ -414,6 +433,33 @@ class ClientProtocol:
                 self._trace.received(event)
             self._on_event(event)
         self._flush_trace()
+
+    # ---- liveness ----
+
+    @property
+    def look_in_s(self) -> float:
+        """Return the seconds until `look` is to be called; inf once it is not needed any more."""
+        self._look_at = self._session.look_at
+        return max(0.0, self._look_at - time.monotonic())
+
+    @property
+    def may_read_ahead(self) -> bool:
+        """Return whether input may be read though no caller waits for it.
+
+        It may not if many events wait already, or if the program's own code would run.
+        """
+        return len(self.events) < MOST_UNREAD and self.is_plain and self._trace_folder is None
+
+    def look(self, *, reads: bool) -> None:
+        """Queue a heartbeat if one is due; end the session if its daemon is silent.
+
+        Args:
+            reads: whether all input that has arrived was read.
+        """
+        for event in self._session.look(time.monotonic(), reads=reads):
+            if self._trace is not None:
+                self._trace.received(event)
+            self._on_event(event)
 
     def _flush_trace(self) -> None:
         if self._trace_file is not None:
@@ -506,25 +552,25 @@ class ClientProtocol:
         if self._filtering is not None:
             self._filtering.finish()
         if self._said_goodbye and closed.code == Code.OK:
-            self._seen_back = self._last_sent  # it comes once the end of the session is ordered
+            self._doubt.end()
         self.closed = closed
 
     def _note_answer(self, event: Ordered | Answer) -> None:
         if isinstance(event, Answer):
             self._requests.answered(event)
         else:
-            self._seen_back = max(self._seen_back, event.number)
+            self._doubt.note_shown(event.number)
             self._requests.ordered(event)
 
     def _note_refused(self, event: Refused) -> None:
         if event.number:
-            self._seen_back = max(self._seen_back, event.number + event.count - 1)
+            self._doubt.note_shown(event.number + event.count - 1)
             self._requests.refused(event)
 
     def _note_members(self, view: GroupView) -> None:
         joined = self._session.memberships.update(view, self.member)
         if view.own:
-            self._seen_back = max(self._seen_back, self._requests.changed(view, joined=joined))
+            self._doubt.note_shown(self._requests.changed(view, joined=joined))
 
     def _admitted(self, member: MemberId) -> None:
         self.member = member

@@ -8,14 +8,26 @@ from typing import TYPE_CHECKING
 from groupcomm.errors import CannotConnect, Code, LocalProtocolError, SessionEnded
 from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
+from groupcomm.session.client_session import DAEMON_TIMEOUT_S
 from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.client_protocol import ClientProtocol, random_user
 from groupcomm_client.connection import Connection, Session
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
-from groupcomm_client.options import ADMISSION_S, ConnectOptions, Resume, TlsOptions
+from groupcomm_client.options import (
+    ADMISSION_S,
+    SAME_HOST_TIMEOUT_S,
+    ConnectOptions,
+    Resume,
+    TlsOptions,
+)
 from groupcomm_client.reconnecting import ReconnectingConnection
-from groupcomm_client.targets import default_address, not_admitted, open_socket
+from groupcomm_client.targets import (
+    default_address,
+    is_on_this_host,
+    not_admitted,
+    open_socket,
+)
 
 if TYPE_CHECKING:
     from groupcomm_client.credentials import Credentials
@@ -171,6 +183,7 @@ class SessionOpener:
                 token=self._token(where),
                 filters=filters,
                 secrets=secrets,
+                daemon_timeout_s=self._daemon_timeout_s(where),
             )
             try:
                 session = await _be_admitted(
@@ -182,6 +195,17 @@ class SessionOpener:
                 self._begin_with(where)
                 return session
         raise CannotConnect("; ".join(failures))
+
+    def leave_present(self) -> None:
+        """See `Opener`."""
+        self._addresses.rotate(-1)
+
+    def _daemon_timeout_s(self, where: str) -> float:
+        """Return the silence after which a daemon at this address has vanished."""
+        told = self._options.daemon_timeout_s
+        if told is not None:
+            return told
+        return SAME_HOST_TIMEOUT_S if is_on_this_host(where) else DAEMON_TIMEOUT_S
 
     def _begin_with(self, where: str) -> None:
         """Put an address first, and those that the program was given behind it, in their order."""

@@ -12,6 +12,10 @@ from groupcomm_client.filters.factories import Factory
 ADMISSION_S: Final = 10.0
 """Longer than any view change, as an admission is ordered among all daemons."""
 
+SAME_HOST_TIMEOUT_S: Final = 3.0
+"""The silence of a daemon of the same host after which its programs leave it. Others leave it after
+its token timeout, which is shorter; and no cable is between them that may be put back."""
+
 StrPath = str | os.PathLike[str]
 
 Resume = bool | Sequence[str]
@@ -28,6 +32,9 @@ class ConnectOptions:
             check`` (docs/trace.md); None for no trace.
         causes: whether `Message.causes` says which messages each message depends on.
         principals: whether `Message.principal` says who owns the session of each message's sender.
+        daemon_timeout_s: seconds without any bytes from the daemon after which the session ends, as
+            the daemon or its host has vanished; 0 for no limit. None for 3 s on one host, 10 s over
+            a network.
         filters: factories of the filters that all messages pass, the first of them next to the
             program (docs/filters.md); None for those of `filters.set_default`.
     """
@@ -36,6 +43,7 @@ class ConnectOptions:
     trace: Path | None = None
     causes: bool = False
     principals: bool = False
+    daemon_timeout_s: float | None = None
     filters: Sequence[Factory] | None = None
 
 

@@ -25,6 +25,7 @@ from groupcomm.errors import (
 )
 from groupcomm.events import DaemonStopping, GroupView, Ordered
 from groupcomm.session.bundler import in_parts
+from groupcomm_client.client_protocol import MOST_UNREAD
 from groupcomm_client.connection import Connection, Destinations, Session
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.filters.factories import Factory
@@ -43,9 +44,6 @@ FOR_GOOD: Final = frozenset(
 
 LOOK_S: Final = 0.25
 """A program that only sends looks this often whether its daemon is about to stop."""
-
-MOST_UNREAD: Final = 1024
-"""With more events that the program has not received, it does not look."""
 
 MOVE_S: Final = 3.0
 """The time that an attempt to open a session at another daemon may take while the old one lasts."""
@@ -73,6 +71,9 @@ class Opener(Protocol):
         Raises:
             CannotConnect, SessionEnded: no daemon admits it.
         """
+
+    def leave_present(self) -> None:
+        """Try the address of the last session after all others, as its daemon was silent."""
 
     def has_others(self, notice: DaemonStopping) -> bool:
         """Return whether there are addresses besides that of the present session."""
@@ -356,7 +357,7 @@ class ReconnectingConnection(Connection):
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_S
-            if len(session.protocol.events) < MOST_UNREAD:
+            if len(session.protocol.events) < MOST_UNREAD:  # else it is behind
                 session.stream.read_ready()
         if session.protocol.stopping is None:
             return session
@@ -441,6 +442,8 @@ class ReconnectingConnection(Connection):
             elif why.code in FOR_GOOD:
                 raise why
             await Connection(old, self.loop).aclose()
+            if old.protocol.was_silent:
+                self._opener.leave_present()
             new = await self._open_next()
             received = old.protocol.pop_events()  # last, so that a cancelled call loses none
             received.append(self._reconnected(old, new, why))

@@ -2,8 +2,10 @@
 TLS."""
 
 import errno
+import ipaddress
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +17,8 @@ from groupcomm.host.addresses import (
     runtime_folders,
 )
 from groupcomm.host.peer_credentials import peer_credentials
+from groupcomm.host.tcp import set_up_tcp
+from groupcomm.session.client_session import DAEMON_TIMEOUT_S
 from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.loops import Loop, Target
 
@@ -45,6 +49,18 @@ def _may_exist(path: Path) -> bool:
         return path.exists()
     except PermissionError:
         return True
+
+
+def is_on_this_host(address: str) -> bool:
+    """Return whether an address is that of a daemon of this host, as far as one can see.
+
+    Raises:
+        ConfigError: the address is invalid.
+    """
+    where = parse_daemon_address(address)
+    with suppress(ValueError):  # a name
+        return where.path is not None or ipaddress.ip_address(where.host).is_loopback
+    return where.host == "localhost"
 
 
 async def open_socket(
@@ -113,7 +129,7 @@ async def connect_to(family: int, target: object, loop: Loop) -> socket.socket:
         if family == socket.AF_UNIX:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         else:
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            set_up_tcp(made, DAEMON_TIMEOUT_S)
     except BaseException:
         made.close()
         raise

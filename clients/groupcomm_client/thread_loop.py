@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from groupcomm.events import GroupView
 from groupcomm.level import ServiceLevel
-from groupcomm_client.byte_stream import ByteSocket, read_some, write_some
+from groupcomm_client.byte_stream import ByteSocket, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.deadlines import (
     Interrupt,
@@ -282,6 +282,9 @@ class ThreadStream:
         self._owes = False  # whether filters have messages that the socket has not accepted
         protocol.on_earlier_wake = self._ring_alarm
         protocol.on_popped = self._set_watch
+        protocol.on_watched = self._begin_watch
+        self._look_now = threading.Event()
+        self._is_watching = self._is_closed = False
         watch.add(socket_)
 
     def close(self) -> None:
@@ -294,6 +297,35 @@ class ThreadStream:
                 self._alarm = -1
                 self._socket.close()
                 self._protocol.break_off()
+                self._is_closed = True
+                self._look_now.set()
+                self._set_watch()
+                self._lock.notify_all()
+
+    def _begin_watch(self) -> None:
+        """Look at the session in time, from now on or earlier than planned."""
+        self._look_now.set()
+        if self._is_watching:
+            return
+        self._is_watching = True
+        threading.Thread(target=self._look_on, name="groupcomm heartbeats", daemon=True).start()
+
+    def _look_on(self) -> None:
+        """Send heartbeats, and notice a silent daemon, whatever the program's threads do."""
+        protocol = self._protocol
+        while True:
+            wait_s = protocol.look_in_s
+            self._look_now.wait(min(wait_s, threading.TIMEOUT_MAX))
+            self._look_now.clear()
+            with self._lock:
+                if self._is_closed or protocol.closed is not None:
+                    return
+                look(self._socket, protocol, reads=not self._reading)
+                if protocol.closed is not None:
+                    with suppress(OSError):
+                        self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for it
+                elif protocol.pending_bytes:
+                    self._unsent, _ = write_some(self._socket, protocol, self._unsent)
                 self._set_watch()
                 self._lock.notify_all()
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import trio
 
 from groupcomm.errors import LocalProtocolError
-from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, read_some, write_some
+from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
@@ -42,7 +42,10 @@ class TrioStream(CoalescingStream):
         self._reading = self._writing = False
         self._finishing = False
         self._wait = trio.CancelScope()  # the scope of the task that reads
+        self._watching = self._sleep = trio.CancelScope()
+        self._is_watching = False
         protocol.on_earlier_wake = self._wake_earlier
+        protocol.on_watched = self._look_earlier
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
     def close(self) -> None:
@@ -51,6 +54,29 @@ class TrioStream(CoalescingStream):
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
             self._protocol.break_off()
+            self._watching.cancel()
+
+    def _look_earlier(self) -> None:
+        """Look at the session in time, from now on or earlier than planned."""
+        if self._is_watching:
+            self._sleep.deadline = trio.current_time() + self._protocol.look_in_s
+        else:
+            self._is_watching = True
+            trio.lowlevel.spawn_system_task(self._watch)
+
+    async def _watch(self) -> None:
+        """Send heartbeats, and notice a silent daemon, whatever the tasks of the program do."""
+        with self._watching:
+            while self._protocol.closed is None:
+                with trio.CancelScope() as self._sleep:
+                    self._sleep.deadline = trio.current_time() + self._protocol.look_in_s
+                    await trio.sleep_forever()
+                look(self._socket, self._protocol, reads=not self._reading)
+                if self._protocol.closed is not None:
+                    trio.lowlevel.notify_closing(self._socket)  # nobody waits for it any more
+                elif self._protocol.pending_bytes:
+                    self.write_soon()
+                self._readers.unpark_all()
 
     # ---- in ----
 
@@ -89,7 +115,7 @@ class TrioStream(CoalescingStream):
 
     def read_ready(self) -> None:
         """Read the bytes that have arrived already, without waiting."""
-        if self._socket.fileno() >= 0:
+        if self._socket.fileno() >= 0 and not self._reading:  # else it would wait for more
             read_some(self._socket, self._protocol)
             self._readers.unpark_all()
 
@@ -142,6 +168,8 @@ class TrioStream(CoalescingStream):
 
     def _write(self) -> bool:
         """Write as much as the socket accepts; return whether nothing is left."""
+        if self._protocol.closed is not None:
+            return True
         self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
         return done
 

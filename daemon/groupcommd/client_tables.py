@@ -80,6 +80,9 @@ class ClientsTable:
         output_cap_bytes: bytes of waiting output above which a program is disconnected.
         unreliable_drop_bytes: bytes of waiting output above which UNRELIABLE messages are dropped;
             0 to ``output_cap_bytes``.
+        session_timeout_s: seconds without any bytes of a program after which its session ends, as
+            it stands still or its host has vanished (docs/session.md#silence): 1 to 86400, or 0 for
+            no limit.
         backlog_cap_bytes: bytes of sent messages without a number above which the daemon does not
             read from a program; from 1.
     """
@@ -98,6 +101,7 @@ class ClientsTable:
     output_cap_bytes: int = SessionLimits().output_cap_bytes
     unreliable_drop_bytes: int = SessionLimits().unreliable_drop_bytes
     backlog_cap_bytes: int = SessionLimits().backlog_cap_bytes
+    session_timeout_s: float = SessionLimits().session_timeout_s
 
     def __attrs_post_init__(self) -> None:
         _check_one_of("slow_receivers", self.slow_receivers, _POLICIES)
@@ -140,6 +144,7 @@ def read_limits(clients: ClientsTable) -> SessionLimits:
         backlog_cap_bytes=clients.backlog_cap_bytes,
         block_bytes=clients.block_bytes if clients.slow_receivers == "block" else None,
         block_s=clients.block_s,
+        session_timeout_s=clients.session_timeout_s,
     )
 
 

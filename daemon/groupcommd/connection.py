@@ -7,6 +7,7 @@ GREETING by CLOSING. Until it is OPEN, a connection is half-open (see `Listener`
 """
 
 import enum
+from socket import socket as SystemSocket
 
 import attrs
 import trio
@@ -51,6 +52,7 @@ class Connection:
         scope: cancels the task that reads from it.
         since: the time at which it was accepted.
         state: its state.
+        plain: the system's socket below.
         socket: its socket, non-blocking; set by `admit`, as are the next two.
         principal: its owner.
         certificate: the program's certificate; None without one.
@@ -64,6 +66,7 @@ class Connection:
         "certificate",
         "number",
         "pending",
+        "plain",
         "principal",
         "readable",
         "resumed",
@@ -78,8 +81,9 @@ class Connection:
     principal: str
     certificate: PeerCertificate | None
 
-    def __init__(self, number: int, scope: trio.CancelScope) -> None:
+    def __init__(self, number: int, scope: trio.CancelScope, plain: SystemSocket) -> None:
         self.number = number
+        self.plain = plain
         self.scope = scope
         self.since = trio.current_time()
         self.state = ConnectionState.ADMITTING

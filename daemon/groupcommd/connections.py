@@ -26,15 +26,19 @@ from groupcomm.engine import (
     Output,
 )
 from groupcomm.errors import Code
+from groupcomm.host.tcp import is_unanswered, set_up_tcp
 from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import encode_closed
+from groupcomm.session.daemon_session import SessionLimits
+from groupcomm.session.frames import ALIVE_BYTES
 from groupcomm.wire.packet import Raw
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
 from groupcommd.credentials import TlsCredentials
 from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener
 from groupcommd.local_users import origin_of
 from groupcommd.process import MAX_CONNECTIONS
+from groupcommd.spread_socket import SpreadSocket
 
 HELLO_S: Final = 5.0
 """A client that has not sent its HELLO in this time is disconnected."""
@@ -77,12 +81,15 @@ class Connections:
         nursery: runs one task for each connection.
         turn: has the core process `inputs`; never raises.
         quotas: the limits of each principal.
+        session_timeout_s: the time for which a host may not answer; 0 for any time.
         most: the number of connections that may be open at one time.
 
     Attributes:
         inputs: the acts of clients and all other events, for the core's next step.
         refusals: counters of the programs whose session did not begin.
         quotas: the number of connections of each principal.
+        session_timeout_s: see above; may be replaced.
+        vanished: the number of connections that were ended as their hosts answered nothing.
     """
 
     def __init__(
@@ -92,6 +99,7 @@ class Connections:
         turn: Callable[[], None],
         quotas: Quotas | None = None,
         *,
+        session_timeout_s: float = SessionLimits().session_timeout_s,
         most: int = MAX_CONNECTIONS,
     ) -> None:
         self._core = core
@@ -100,6 +108,8 @@ class Connections:
         self._open: dict[int, Connection] = {}  # the connections that the core knows
         self.inputs: list[Input] = []
         self.refusals = Refusals()
+        self.session_timeout_s = session_timeout_s
+        self.vanished = 0
         self.quotas = ConnectionQuotas(quotas or Quotas(), most)
         self._accepted = 0  # open connections, those without a HELLO included
         self._turned_away = 0  # connections among these that only get the reason of their refusal
@@ -175,7 +185,9 @@ class Connections:
 
     async def _serve(self, accepted: socket.socket, listener: Listener) -> None:
         """Serve one connection from its begin to its end."""
-        connection = Connection(self._core.next_connection(), trio.CancelScope())
+        connection = Connection(self._core.next_connection(), trio.CancelScope(), accepted)
+        if accepted.family != socket.AF_UNIX:
+            set_up_tcp(accepted, self.session_timeout_s)
         where = origin_of(accepted)
         if listener.add(connection):
             text = "too many connections have not sent their HELLO; the oldest is closed"
@@ -283,6 +295,8 @@ class Connections:
                 data = connection.socket.recv(size)
                 more = bool(data)
                 if more and connection.state is not ConnectionState.CLOSING:
+                    if len(data) == ALIVE_BYTES and self._is_heartbeat(connection, data):
+                        return True
                     self.inputs.append(ClientBytes(connection.number, data))
                     connection.readable = False
                 if len(data) < size:
@@ -293,6 +307,12 @@ class Connections:
         elif self.inputs:
             self._unfed.set()  # at its end, so that its name is free for a client that wants it
         return more
+
+    def _is_heartbeat(self, connection: Connection, data: bytes) -> bool:
+        """Return whether these bytes are a heartbeat, which needs no step of the core."""
+        return connection.readable and self._core.note_heartbeat(
+            connection.number, data, trio.current_time()
+        )
 
     def _share(self, connection: Connection) -> int:
         """Return the number of bytes that may be read ahead from a connection."""
@@ -344,6 +364,27 @@ class Connections:
         for number in output.readable:
             if number in connections:
                 connections[number].read_on()
+
+    def end_vanished(self) -> None:
+        """End the connections to hosts that do not answer; to be called once a second.
+
+        Programs that send heartbeats are watched by the core. This is for Spread's, and for those
+        whose output is in the way, so that the core does not read.
+        """
+        timeout_s = self.session_timeout_s
+        for connection in list(self._open.values()) if timeout_s else ():
+            watched = connection.writing or isinstance(connection.socket, SpreadSocket)
+            if watched and is_unanswered(connection.plain, timeout_s):
+                self.vanished += 1
+                connection.scope.cancel()
+                _log.warning(
+                    "connection %d (%s) is ended: its host has answered nothing for %g s"
+                    " (clients.session_timeout_s)",
+                    connection.number,
+                    connection.principal,
+                    timeout_s,
+                    extra={"principal": connection.principal, "silent_s": timeout_s},
+                )
 
     def _shut_if_written(self, connection: Connection) -> None:
         """End the stream to a client; its task ends once the client closes its end, too."""

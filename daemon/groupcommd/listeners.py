@@ -82,7 +82,6 @@ def _identify_unix(accepted: socket.socket) -> str:
 
 
 def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     uid = tcp_user(accepted)
     if uid is None:
         raise PeerRefused("user", "the system does not tell which user has opened this connection")
@@ -208,7 +207,6 @@ class TlsListener(Listener):
 
     async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
         """Find out the principal from the handshake and the first frame; see `Listener`."""
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         old = self.credentials
         tls = TlsSocket(accepted, old.context)
         await trio.lowlevel.wait_readable(accepted)

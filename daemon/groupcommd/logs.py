@@ -19,6 +19,7 @@ from groupcomm.engine import (
     DrainOver,
     MembershipNews,
     News,
+    ProgramSilent,
     ProtocolNews,
     RosterNews,
     Status,
@@ -179,6 +180,15 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
             )
         case DrainOver():
             _log_drained(news)
+        case ProgramSilent():
+            _log.warning(
+                "the session of %r (%s) was ended, as nothing has come from its program for %g s:"
+                " it stands still, or its host has vanished (clients.session_timeout_s)",
+                news.user,
+                news.principal,
+                news.silent_s,
+                extra={"client": news.user, "silent_s": news.silent_s},
+            )
         case RosterNews(text):
             _log.warning("%s", text)
 

@@ -196,7 +196,11 @@ class Service:
                 most, quotas = connection_capacity(), self._config.quotas
                 if self._sockets.http is not None:
                     self._serve_http(self._sockets.http, nursery)
-                self.connections = Connections(self.core, nursery, self.turn, quotas, most=most)
+                self.connections = Connections(
+                    *(self.core, nursery, self.turn, quotas),
+                    session_timeout_s=self._config.limits.session_timeout_s,
+                    most=most,
+                )
                 self._answers = QuestionQueue(self._answer, self.connections.principal_of)
                 own = self._config.addresses[self._config.name]
                 tls = reachable(self._sockets.tls, own)
@@ -292,6 +296,7 @@ class Service:
         self._roster.config = self._config
         self.reloads += 1
         self.connections.quotas.quotas = config.quotas
+        self.connections.session_timeout_s = config.limits.session_timeout_s
         self._expiry.renew(credentials)
         self._submit(_settings_of(config))
         _log.info(
@@ -376,6 +381,7 @@ class Service:
             self.connections.inputs.append(WallClockRead(now, time.time()))  # for the next step
             if self._expiry.end_expired():
                 self.turn()
+            self.connections.end_vanished()
             status = self.core.status(now)
             self._differences.check(status)
             self._versions.check(status)

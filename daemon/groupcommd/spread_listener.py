@@ -151,7 +151,6 @@ def _identify_unix(accepted: socket.socket) -> str:
 
 
 def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     uid = tcp_user(accepted)
     host = str(accepted.getpeername()[0])
     if uid is not None:

@@ -205,6 +205,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "connections_most": parts.connections.quotas.most,
         "connections_refused": parts.connections.refusals.counts.total(),
         "refused": dict(parts.connections.refusals.counts),
+        "silent_programs": found.silent_programs + parts.connections.vanished,
         "principals": parts.connections.quotas.connections(),
         "messages": _messages(found.traffic),
         "datagrams": _datagrams(found.datagrams, parts.udp, parts.roster.joining.host.describe()),

@@ -51,6 +51,7 @@ LIVE: Final = {
     "clients.output_cap_bytes": "limits",
     "clients.unreliable_drop_bytes": "limits",
     "clients.backlog_cap_bytes": "limits",
+    "clients.session_timeout_s": "limits",
     "clients.tls.certificate": "tls",
     "clients.tls.key": "tls",
     "clients.tls.ca": "tls",

@@ -10,7 +10,8 @@ the ring act once. Then, with the datagrams sent, `deliver` delivers everything 
 work for a burst is done once, not per datagram, and no daemon waits for another one's clients.
 
 A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline`,
-`next_connection`, `pop_output`, `command`, `status`, `groups`, `members` and `heard`.
+`next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `groups`, `members` and
+`heard`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -195,7 +196,7 @@ class DaemonCore:
         output = self._output = Output(out)
         self._out = out
         paused = now > self.deadline + self._pause_s
-        self._now = now
+        self._now = self.sessions.now = now
         self._protection.begin_step(now)
         counters = self.counters
         bad = counters.bad
@@ -272,12 +273,12 @@ class DaemonCore:
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        due = min(self.membership.deadline, self._view_due, self.leaving.due)
-        due = min(due, self.roster_manager.due)
+        due = min(self.membership.deadline, self._view_due, self.roster_manager.due)
         if self._now < self.leaving.follow_until:
             due = min(due, self.leaving.follow_until)
         sessions = self.sessions
         due = min(due, sessions.intake.due, sessions.names.due, sessions.slow_receivers.due)
+        due = min(due, sessions.watches.due, sessions.acceptance.due, self.leaving.due)
         if self.drain.begun:
             due = self._now if self.drain.is_over(self._now) else min(due, self.drain.due)
         if self.membership.state is not MembershipState.LEFT:
@@ -313,9 +314,8 @@ class DaemonCore:
             silent = ring.state is RingState.AWAY and now > ring.monitor.heard_at + self._pause_s
             if silent or self._token_watch.is_late:
                 news += self._token_watch.check(ring, now)
-        if self.drain.news:
-            news += self.drain.news
-            self.drain.news.clear()
+        news += self.drain.pop_news()
+        news += self.sessions.pop_silent()
         for kind, lines in (
             (AccessNews, self.sessions.access_control.news),
             (ProtocolNews, membership.trust.news),
@@ -400,6 +400,10 @@ class DaemonCore:
         """Return the number for a client that connects now; never given twice."""
         return self.sessions.next_connection()
 
+    def note_heartbeat(self, connection: int, data: bytes, now: float) -> bool:
+        """Process bytes of a client, unless the next step has to; return whether that was done."""
+        return self.sessions.note_heartbeat(connection, data, now)
+
     def pop_output(self, connection: int, limit: int) -> list[Raw]:
         """Return parts of whole frames for a client, until `limit` bytes are reached.
 
@@ -410,6 +414,8 @@ class DaemonCore:
         if session is None:
             return []
         parts = session.pop_output(limit)
+        if parts and session.watch is not None:
+            session.watch.sent_at = self._now
         if self._is_unblocked():
             self.deadline = self._now
         return parts

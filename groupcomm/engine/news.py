@@ -95,6 +95,21 @@ class DrainOver:
     staying: tuple[str, ...]
 
 
+@attrs.frozen(kw_only=True)
+class ProgramSilent:
+    """The session of a program was ended, as nothing has come from it.
+
+    Attributes:
+        user: the name of the session.
+        principal: its owner.
+        silent_s: the seconds in which nothing has come.
+    """
+
+    user: str
+    principal: str
+    silent_s: float
+
+
 @attrs.frozen
 class RosterNews:
     """The daemons that may be members have changed, or could not; the text says how."""
@@ -110,6 +125,7 @@ News: TypeAlias = (
     | MembershipNews
     | DrainBegun
     | DrainOver
+    | ProgramSilent
     | RosterNews
 )
 

@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.engine.acceptance import Acceptance
 from groupcomm.engine.backlog import Backlog, Subscriptions
 from groupcomm.engine.inputs import (
     ClientBytes,
@@ -23,6 +24,8 @@ from groupcomm.engine.inputs import (
     QuestionAnswered,
 )
 from groupcomm.engine.intake import Intake
+from groupcomm.engine.liveness import SessionWatches
+from groupcomm.engine.news import ProgramSilent
 from groupcomm.engine.output import Output
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.session_output import SessionOutput
@@ -33,13 +36,15 @@ from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.session.daemon_frames import (
+    encode_accepted,
     encode_answer,
     encode_ordered,
     encode_refused,
     encode_stopping,
 )
-from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
-from groupcomm.session.requests import Hello, Query, Request, Submit, price_of_refusal
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
+from groupcomm.session.liveness import PeerWatch
+from groupcomm.session.requests import Alive, Hello, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
 
 NAME_WAIT_S: Final = 1.0
@@ -127,6 +132,9 @@ class LocalSessions:
         unreliable: bundles that need no number, in the order of their submission.
         backlog: bundles that wait for a number.
         subscriptions: bundles pass through them on their way to the backlog.
+        acceptance: tells clients which of their messages are safe from a crash of this daemon.
+        watches: the watches over the sessions whose clients send heartbeats.
+        now: the time of this step; set at its beginning.
     """
 
     def __init__(
@@ -169,6 +177,10 @@ class LocalSessions:
         self.intake = Intake(self._carry_out, self._end, self._finish)
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
+        self.acceptance = Acceptance()
+        self.watches = SessionWatches(self._push, self._end_silent)
+        self._silent: list[ProgramSilent] = []
+        self.now = 0.0
         self._fed: list[int] = []  # connections that sent something in this step
         self._held_back: set[int] = set()  # connections that are not read at present
         self._backlogged: set[int] = set()  # those with more submitted than numbered bundles
@@ -209,6 +221,7 @@ class LocalSessions:
 
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
+        self.acceptance.settle(inf, self.now)  # the rest of the view was delivered
         for session in self.by_connection.values():
             self.backlog.put_back(session.reclaim())
 
@@ -292,27 +305,45 @@ class LocalSessions:
             case ClientDismissed(connection, code, reason):
                 self._dismiss(connection, code, reason)
             case ProgramSettings():
-                self.limits, self._output.block_s = event.limits, event.limits.block_s
+                self._set_limits(event.limits)
                 self.intake.set_quotas(event.quotas)
                 self.set_rules(event.access, event.quotas.groups)
 
     def serve(self, now: float) -> bool:
-        """Process requests of clients in turn (see Intake.serve); return whether there were any."""
+        """Process requests of clients in turn (see Intake.serve), and end overdue sessions.
+
+        Returns:
+            Whether any request was processed, or a bundle waits because a session has to end.
+        """
         self._output.now = now
+        waiting = self.backlog.size
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
         if now >= self.names.due:
             self._refuse_overdue(now)
-        return self.intake.serve(now)
+        if now >= self.watches.due:
+            self.watches.look(now, self.by_connection)
+        served = self.intake.serve(now)
+        return served or self.backlog.size != waiting
 
     def _receive_bytes(self, connection: int, data: bytes) -> None:
         session = self.by_connection.get(connection)
         if session is not None and session.state <= _OPEN:
             session.buffer(data)
             self.intake.add(session)
+            if session.watch is not None:
+                session.watch.heard_at = self.now
+
+    def _set_limits(self, limits: SessionLimits) -> None:
+        before, self.limits, self._output.block_s = self.limits, limits, limits.block_s
+        if limits.session_timeout_s != before.session_timeout_s:
+            for session in list(self.by_connection.values()):
+                self.watches.change(session, self.now, limits.session_timeout_s)
 
     def complete(self, output: Output) -> None:
         """Add to the output of a step everything that concerns clients."""
+        if self.now >= self.acceptance.due:
+            self.acceptance.tell(self.now, self.by_connection, self._push)
         if self._output.ready:
             output.ready, self._output.ready = self._output.ready, {}
         if self._fed or self._held_back:
@@ -346,6 +377,8 @@ class LocalSessions:
     def _carry_out(self, session: DaemonSession, request: Request) -> None:
         if isinstance(request, Submit):
             self._submit(session, request)
+        elif isinstance(request, Alive):
+            self.watches.hurry(session)
         elif isinstance(request, Query):
             if session.state is _OPEN:
                 self._questions.append((session.connection, request.text))
@@ -358,6 +391,9 @@ class LocalSessions:
                 self._output.origins.add(session.connection)
             session.takes_refusals = request.refusals
             session.takes_stopping = request.stopping
+            session.takes_accepted = request.accepted
+            if request.heartbeats:
+                session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)
             self._greet(session, request.user)
         else:
@@ -448,6 +484,8 @@ class LocalSessions:
             return True
         session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
+        if session.takes_accepted:
+            self.acceptance.note_done(session.connection, self.now)
         if refused.verb:
             self._refuse(session, refused)
         return False
@@ -511,6 +549,21 @@ class LocalSessions:
         if session.closed and session.has_client:
             self._shut(session)
 
+    def _end_silent(self, session: DaemonSession, silent_s: float) -> None:
+        """End a session whose client was silent for this long."""
+        news = ProgramSilent(user=session.user, principal=session.principal, silent_s=silent_s)
+        self._silent.append(news)
+        text = (
+            f"nothing has come from this program for {silent_s:g} s: it stood still, or its host"
+            " could not be reached; connect again"
+        )
+        self._end(session, Code.CONNECTION_CLOSED, text)
+
+    def pop_silent(self) -> list[ProgramSilent]:
+        """Return the sessions that have ended as their clients were silent, each once."""
+        found, self._silent = self._silent, []
+        return found
+
     def _cut_off(self, session: DaemonSession, before: DaemonSessionState) -> None:
         """End a session whose client was too slow; `before` was the state of the session."""
         if before <= _OPEN:
@@ -523,9 +576,15 @@ class LocalSessions:
         self._output.ready[session.connection] = None
         self._closed.append(session.connection)
 
+    def note_heartbeat(self, connection: int, data: bytes, now: float) -> bool:
+        """Process bytes of a client if they are a heartbeat; return whether they were."""
+        session = self.by_connection.get(connection)
+        return session is not None and session.note_heartbeat(data, now)
+
     def _lose_client(self, connection: int) -> None:
         """Note that a client's stream has ended."""
         self._output.forget(connection)
+        self.watches.forget(connection)
         self._held_back.discard(connection)
         self._backlogged.discard(connection)
         session = self.by_connection.get(connection)
@@ -571,6 +630,8 @@ class LocalSessions:
             session = self.by_connection.get(bundle.session)
             if session is not None:
                 session.backlog_bytes -= bundle.size
+                if session.takes_accepted:
+                    self.acceptance.note_done(bundle.session, self.now)
         return taken
 
     def on_numbered(self, bundle: Bundle) -> bool:
@@ -578,6 +639,8 @@ class LocalSessions:
         session = self.by_connection.get(bundle.session)
         if session is None or not bundle.message:  # only bundles of clients have message numbers
             return False
+        if session.takes_accepted:
+            self.acceptance.note_numbered(bundle, bundle.packet.number)
         return session.note_numbered(bundle)
 
     def send_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
@@ -603,6 +666,10 @@ class LocalSessions:
         self._output.ready[connection] = None
         if not session.welcome(limit, self._view):
             self._cut_off(session, before)
+        if session.watch is not None:
+            self.watches.begin(session, self.now, self.limits.session_timeout_s)
+        if session.takes_accepted:
+            self._push(session, (encode_accepted(0),))  # so that its client knows that it is told
         early, session.early = session.early, []
         for frame, droppable in early:
             self._push(session, frame, droppable)

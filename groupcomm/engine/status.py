@@ -299,6 +299,7 @@ class Status:
         differing: configurations that differ from this daemon's.
         ring, links: the ring and the links of the present view; None and () without one.
         token: the counts of the token and of repairs in the ring, over all views.
+        silent_programs: the number of sessions that were ended as nothing came from their programs.
         drain: the progress of the drain; None if the daemon is not about to stop.
     """
 
@@ -324,6 +325,7 @@ class Status:
     traffic: TrafficStatus
     datagrams: DatagramStatus
     keys: KeyStatus
+    silent_programs: int
     drain: DrainStatus | None
 
 
@@ -359,6 +361,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         links=() if view_state is None else _links(view_state),
         token=_token(core.counters.ring),
         sessions=tuple(_session(s) for s in core.sessions.by_connection.values() if s.has_client),
+        silent_programs=core.sessions.watches.ended,
         access=AccessStatus(
             rules=len(core.sessions.access_control.rules.rules),
             refused=_frozen(core.sessions.access_control.refusals),

@@ -290,6 +290,9 @@ class ViewState:
         """Give clients everything that has become deliverable since the last step."""
         waiting = self._packer.source.size
         self.delivery.deliver()
+        if self._sessions.acceptance.is_waiting:
+            held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
+            self._sessions.acceptance.settle(held, self._now)
         if self._packer.source.size > waiting:
             self.deadline = self._now  # a session has ended, a name is free, or a join may go on
 

@@ -1,11 +1,13 @@
 """The client's side of a session: turns requests into bytes, and bytes into events.
 
-Pure and without time. A shell moves the bytes: it writes those that `pop_output` returns, feeds
-those that it reads to `receive`, and makes its caller wait while `writable` is False.
+Pure. ``now`` is in seconds. A shell moves the bytes: it writes those that `pop_output` returns,
+feeds those that it reads to `receive`, and makes its caller wait while `writable` is False. It
+calls `look` whenever the time `look_at` has come, whatever its caller does.
 """
 
 import enum
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Final
 
 from msgspec import structs
@@ -26,6 +28,7 @@ from groupcomm.security.access import Verb
 from groupcomm.session.bundler import Bundler, names_bytes
 from groupcomm.session.daemon_frames import (
     decode_abort_untrusted,
+    decode_accepted_untrusted,
     decode_closed_untrusted,
     decode_ordered_untrusted,
     decode_origins_untrusted,
@@ -41,12 +44,15 @@ from groupcomm.session.frames import (
     Capability,
     FrameKind,
     FrameReader,
+    decode_alive_untrusted,
+    encode_alive,
     encode_bundle_head,
     encode_bye,
     encode_hello,
     encode_query,
 )
 from groupcomm.session.inbox import Inbox
+from groupcomm.session.liveness import PeerWatch
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
     BundleKind,
@@ -60,12 +66,16 @@ OUTPUT_CAP_BYTES: Final = 1024 * 1024
 REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024
 """Bytes of unfinished large messages: the messages of four senders at the limit."""
 
+DAEMON_TIMEOUT_S: Final = 10.0
+"""The silence of a daemon after which its client ends the session, unless it is told otherwise."""
+
 _AGREED: Final = ServiceLevel.AGREED
 _LEVEL_COUNT: Final = len(LEVELS)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
 _ABOUT_DELIVERIES: Final = frozenset((FrameKind.CAUSES, FrameKind.PRINCIPAL))
+_NOTES: Final = frozenset((FrameKind.ACCEPTED, FrameKind.DAEMON_ALIVE))
 _ENDS_OF_VIEWS: Final = frozenset((FrameKind.ORIGINS, FrameKind.TRANSITION))
 _FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind.REFUSED))
 
@@ -87,18 +97,25 @@ class ClientSession:
         state: calls other than `receive` and `pop_output` need OPEN.
         memberships: the groups of the session.
         only_messages: whether the last `receive` has returned messages alone, none of them sealed.
+        accepted: a crash of the daemon cannot lose own messages up to this number; None if the
+            daemon does not tell.
+        was_silent: whether the session has ended because its daemon was silent.
     """
 
     __slots__ = (
         "_bundler",
         "_inbox",
         "_number",
+        "_patience_s",
         "_reader",
         "_together",
+        "_watch",
+        "accepted",
         "memberships",
         "only_messages",
         "state",
         "user",
+        "was_silent",
     )
 
     def __init__(
@@ -111,6 +128,8 @@ class ClientSession:
         origins: bool = False,
         token: str = "",
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
+        daemon_timeout_s: float | None = None,
+        accepted: bool = True,
     ) -> None:
         """Queue the HELLO.
 
@@ -123,6 +142,10 @@ class ClientSession:
             token: authenticates the client to the daemon; only ever over TLS.
             reassembly_cap_bytes: the most bytes of unfinished messages; above it the session ends,
                 as it could keep no promise.
+            daemon_timeout_s: the silence of the daemon that ends the session; 0 for none. With
+                None the session sends no heartbeats, and asks for none: for a shell that does not
+                call `look`.
+            accepted: ask which messages a crash of the daemon cannot lose any more.
 
         Raises:
             LocalProtocolError: the user's name is invalid.
@@ -136,7 +159,13 @@ class ClientSession:
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
         self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
+        self._patience_s = daemon_timeout_s or 0.0
+        self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
+        self.accepted: int | None = None
+        self.was_silent = False
         capabilities = Capability.REFUSALS | Capability.STOPPING
+        capabilities |= Capability.ACCEPTED if accepted else 0
+        capabilities |= Capability.HEARTBEATS if daemon_timeout_s is not None else 0
         capabilities |= Capability.CAUSES if causes else 0
         capabilities |= Capability.PRINCIPALS if principals else 0
         capabilities |= Capability.ORIGINS if origins else 0
@@ -311,6 +340,64 @@ class ClientSession:
         """Return whether another message should be submitted now; it is queued in any case."""
         return self._bundler.pending_bytes < OUTPUT_CAP_BYTES
 
+    # ---- liveness ----
+
+    @property
+    def look_at(self) -> float:
+        """Return the time at which `look` is due; -inf for at once, inf while it is not needed."""
+        if self._watch is None or self.state is not ClientSessionState.OPEN:
+            return inf
+        return self._watch.due
+
+    def note_heard(self, now: float) -> None:
+        """Note that bytes of the daemon were read."""
+        if self._watch is not None:
+            self._watch.heard_at = now
+
+    def note_sent(self, now: float) -> None:
+        """Note that bytes were written."""
+        if self._watch is not None:
+            self._watch.sent_at = now
+
+    def look(self, now: float, *, reads: bool) -> list[Event]:
+        """Queue a heartbeat if one is due; end the session if its daemon is silent.
+
+        Args:
+            now: seconds.
+            reads: whether all bytes that have arrived were passed to `receive`. If not, as the
+                program is slow, the daemon's silence counts from now on.
+
+        Returns:
+            Closed, if the session has ended.
+        """
+        watch, events = self._watch, list[Event]()
+        if watch is None or self.state is not ClientSessionState.OPEN:
+            return events
+        is_first = watch.due < 0
+        if is_first:
+            watch.heard_at = watch.sent_at = watch.due = now
+        if watch.is_silent(now, reads=reads):
+            self.was_silent = True
+            text = (
+                f"nothing has come from the daemon for {watch.patience_s:g} s: it has stopped, or"
+                " the connection to its host is broken"
+            )
+            self._end(Closed(code=Code.CONNECTION_CLOSED, reason=text), events)
+        elif is_first or watch.owes(now):
+            if not self._bundler.pending_bytes:
+                self._bundler.add_frame(encode_alive(FrameKind.CLIENT_ALIVE, watch.patience_s))
+            watch.note_sent(now)
+        return events
+
+    def _note(self, frame: bytes) -> None:
+        """Note what a frame says that the program gets no event for."""
+        if frame[0] == FrameKind.ACCEPTED:
+            self.accepted = max(self.accepted or 0, decode_accepted_untrusted(frame))
+            return
+        if self._watch is None:
+            self._watch = PeerWatch(self._patience_s, -inf)
+        self._watch.note_wait(decode_alive_untrusted(frame))
+
     # ---- input ----
 
     @property
@@ -338,6 +425,8 @@ class ClientSession:
                     self._inbox.deliver(frame, events)
                 elif frame[0] in _ABOUT_DELIVERIES:
                     self._inbox.accept_context(frame)
+                elif frame[0] in _NOTES:
+                    self._note(frame)
                 else:
                     self._on_frame(frame, events)
                 if self.closed or self._inbox.overfull:

@@ -53,6 +53,7 @@ _ORIGIN = struct.Struct("!H")  # number
 _STOPPING = struct.Struct("!BIH")  # kind, milliseconds, addresses
 _ABORT = struct.Struct("!BQQ")  # kind, connection, number
 _CLOSED = struct.Struct("!Bi")  # kind, code
+_ACCEPTED = struct.Struct("!BQ")  # kind, number
 _MAJORITY: Final = (None, False, True)
 _SENDER_OFFSET: Final = _DELIVER.size - 9  # the offset of the connection number in a DELIVER frame
 _CACHED_SENDERS: Final = 4096
@@ -206,6 +207,18 @@ def decode_undeliverable_untrusted(frame: bytes, view: ViewId) -> Undeliverable:
     _, number, *place = _ORDERED.unpack_from(frame)
     target = last_text(frame, _ORDERED.size)
     return Undeliverable(number=number, target=target, position=Position(view, *place))
+
+
+def encode_accepted(number: int) -> bytes:
+    """Encode that a crash of the daemon cannot lose the client's messages up to this number."""
+    return whole_frame(_ACCEPTED.pack(FrameKind.ACCEPTED, number))
+
+
+def decode_accepted_untrusted(frame: bytes) -> int:
+    """Decode the number up to which the daemon has accepted the client's messages."""
+    if len(frame) != _ACCEPTED.size:
+        raise BadDatagram("short", f"an ACCEPTED frame of {len(frame)} bytes")
+    return int(_ACCEPTED.unpack(frame)[1])
 
 
 def encode_abort(sender: MemberId, number: int) -> bytes:

@@ -35,6 +35,7 @@ class FrameKind(enum.IntEnum):
     BUNDLE = 2
     BYE = 3
     QUERY = 4
+    CLIENT_ALIVE = 5
     WELCOME = 16
     VIEWID = 17
     DELIVER = 18
@@ -50,11 +51,15 @@ class FrameKind(enum.IntEnum):
     PRINCIPAL = 28
     ORIGINS = 29
     STOPPING = 30
+    DAEMON_ALIVE = 31
+    ACCEPTED = 32
 
 
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
+    ACCEPTED = 64  # ACCEPTED frames: the messages that a crash of the daemon cannot lose any more
+    HEARTBEATS = 32  # both sides send DAEMON_ALIVE and CLIENT_ALIVE, and end a silent session
     STOPPING = 16  # STOPPING frames: the daemon is about to stop
     ORIGINS = 8  # ask for ORIGINS frames: the daemons that came together into a view
     PRINCIPALS = 4  # PRINCIPAL frames: the owners of the sessions that deliveries come from
@@ -65,6 +70,9 @@ class Capability(enum.IntFlag):
 LENGTH = struct.Struct("!I")
 _HELLO = struct.Struct("!BBI")  # kind, version, capabilities
 _BUNDLE = struct.Struct("!IBB")  # length, kind, ordered
+_ALIVE = struct.Struct("!BI")  # kind, milliseconds
+ALIVE_BYTES: Final = LENGTH.size + _ALIVE.size
+"""The bytes of a heartbeat, with its length."""
 
 
 # ---- layout ----
@@ -115,6 +123,11 @@ class FrameReader:
         self.limit = limit
         self._rest = bytearray()  # the beginning of a frame, its length included
         self._needed = 4  # bytes up to the end of the frame's length, then of the whole frame
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Return whether the next bytes begin a frame."""
+        return not self._rest
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Add the next bytes; yield the frames that they complete, each from its kind on.
@@ -213,3 +226,23 @@ def encode_query(text: str) -> bytes:
 def decode_query_untrusted(frame: bytes) -> str:
     """Decode a question."""
     return utf8(frame[1:])
+
+
+# ---- both ways ----
+
+
+def encode_alive(kind: FrameKind, wait_s: float) -> bytes:
+    """Encode a heartbeat: CLIENT_ALIVE or DAEMON_ALIVE.
+
+    Args:
+        kind: the kind of the frame.
+        wait_s: the seconds of silence after which its sender ends the session; 0 for never.
+    """
+    return whole_frame(_ALIVE.pack(kind, min(round(1000 * wait_s), 0xFFFFFFFF)))
+
+
+def decode_alive_untrusted(frame: bytes) -> float:
+    """Decode a heartbeat; return for how many seconds the other side waits, 0 for ever."""
+    if len(frame) != _ALIVE.size:
+        raise BadDatagram("short", f"a frame of kind {frame[0]} with {len(frame)} bytes")
+    return int(_ALIVE.unpack(frame)[1]) / 1000

@@ -24,9 +24,20 @@ class Hello:
         principals: whether it wants PRINCIPAL frames.
         origins: whether it wants ORIGINS frames.
         stopping: whether it wants STOPPING frames.
+        heartbeats: whether it sends heartbeats, and wants them.
+        accepted: whether it wants ACCEPTED frames.
     """
 
-    __slots__ = ("causes", "origins", "principals", "refusals", "stopping", "user")
+    __slots__ = (
+        "accepted",
+        "causes",
+        "heartbeats",
+        "origins",
+        "principals",
+        "refusals",
+        "stopping",
+        "user",
+    )
 
     def __init__(self, user: str, capabilities: int) -> None:
         self.user = user
@@ -35,6 +46,8 @@ class Hello:
         self.principals = bool(capabilities & Capability.PRINCIPALS)
         self.origins = bool(capabilities & Capability.ORIGINS)
         self.stopping = bool(capabilities & Capability.STOPPING)
+        self.heartbeats = bool(capabilities & Capability.HEARTBEATS)
+        self.accepted = bool(capabilities & Capability.ACCEPTED)
 
 
 class Submit:
@@ -59,6 +72,12 @@ class Bye:
     __slots__ = ()
 
 
+class Alive:
+    """A heartbeat of the client, which its session has noted; there is nothing to answer."""
+
+    __slots__ = ()
+
+
 class Query:
     """A question about the daemon; answer with `encode_answer`, in the order of the questions."""
 
@@ -68,7 +87,7 @@ class Query:
         self.text = text
 
 
-Request: TypeAlias = Hello | Submit | Query | Bye
+Request: TypeAlias = Hello | Submit | Query | Alive | Bye
 
 
 _MESSAGES: Final = int(BundleKind.MESSAGES)
@@ -109,6 +128,11 @@ class Numbering:
         ends = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
         self._fragment = None if ends else bundle
 
+    @property
+    def last_complete(self) -> int:
+        """Return the number of the last message of which all bundles have come; 0 before."""
+        return max(0, self._last - (self._fragment is not None))
+
 
 def _continues(before: Bundle, bundle: Bundle) -> bool:
     """Return whether a fragment is the next of the same message."""
@@ -145,6 +169,7 @@ FRAME_PRICES: Final[Mapping[FrameKind, Price]] = {
     FrameKind.HELLO: Price(16, messages=1, wasted=16),  # all daemons order a CONNECT
     FrameKind.BYE: Price(16, messages=1, wasted=16),  # all daemons order a DISCONNECT
     FrameKind.QUERY: Price(16, messages=1, wasted=16),  # the daemon has to make an answer
+    FrameKind.CLIENT_ALIVE: Price(1, wasted=1),  # a few in a minute, if the client keeps the rules
 }
 """The prices of frames without a bundle."""
 

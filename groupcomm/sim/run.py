@@ -6,6 +6,7 @@ A recorder keeps the last events, hashes the trace's JSON lines and feeds the ch
 import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 import msgspec
@@ -18,8 +19,9 @@ from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.rough_programs import RoughPrograms
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.specification.refinement import Refinement
+from groupcomm.sim.vanishing import DAEMON_TIMEOUT_S, Vanishing
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
-from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Storm, Workload
+from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Connect, Storm, Workload
 from groupcomm.trace.events import Conf, Count, Deliver, Horizon, TraceEvent
 from groupcomm.trace.readable import readable
 
@@ -263,15 +265,19 @@ def make_workload(cluster: Cluster) -> Workload:
     """Return the programs of a run."""
     settings = cluster.settings
     interval_us = max(SEND_INTERVAL_US, microseconds(settings.duration_s) // MOST_SENDS)
+    connect: Connect = cluster.connect
+    if settings.faults.vanish_s:
+        connect = partial(cluster.connect, daemon_timeout_s=DAEMON_TIMEOUT_S)
     return Workload(
         cluster.loop,
         random_for(settings.seed, "workload"),
-        cluster.connect,
+        connect,
         cluster.up,
         [host.name for host in cluster.daemons],
         settings.clients,
         settings.packet_limit,
         2 * interval_us if settings.faults.storm else interval_us,  # the storm doubles the load
+        fresh_names=settings.faults.vanish_s > 0.0,
     )
 
 
@@ -279,21 +285,12 @@ def _play(cluster: Cluster, workload: Workload, checkers: Checkers) -> None:
     """Run faults and load, healing, load, and the last word; stop at the first finding."""
     settings = cluster.settings
     cluster.start(form=not settings.faults.cold_s)
-    storm: Storm | None = None
     workload.start()
-    if settings.faults.storm:
-        storm = Storm(cluster.loop, random_for(settings.seed, "storm"), workload)
-    rough: RoughPrograms | None = None
-    if settings.targets:
-        rough = RoughPrograms(
-            cluster.loop, random_for(settings.seed, "rough programs"), cluster.connect, cluster.up
-        )
+    acts = _rough_acts(cluster, workload)
     if not _run(cluster, settings.duration_s, checkers):
         return
-    if storm is not None:
-        storm.stop()
-    if rough is not None:
-        rough.stop()
+    for each in acts:
+        each.stop()
     if settings.silence:
         workload.stop()
         cluster.run(SILENCE_S)
@@ -309,6 +306,20 @@ def _play(cluster: Cluster, workload: Workload, checkers: Checkers) -> None:
     cluster.run(AFTER_SILENCE_S)
     workload.send_something()
     cluster.settle()
+
+
+def _rough_acts(cluster: Cluster, workload: Workload) -> list[Storm | RoughPrograms | Vanishing]:
+    """Begin what the settings have programs suffer and do besides their load."""
+    settings, acts = cluster.settings, list[Storm | RoughPrograms | Vanishing]()
+    if settings.faults.storm:
+        acts.append(Storm(cluster.loop, random_for(settings.seed, "storm"), workload))
+    if settings.targets:
+        rng = random_for(settings.seed, "rough programs")
+        acts.append(RoughPrograms(cluster.loop, rng, cluster.connect, cluster.up))
+    if longest_s := settings.faults.vanish_s:
+        rng = random_for(settings.seed, "vanishing")
+        acts.append(Vanishing(cluster.loop, rng, workload, longest_s))
+    return acts
 
 
 def _run(cluster: Cluster, seconds: float, checkers: Checkers) -> bool:

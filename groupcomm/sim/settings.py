@@ -72,6 +72,9 @@ NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
 SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
 ALL_AGREE_SHARE = 0.6
+SHORT_TIMEOUT_S = 1.5
+"""The silence of a program after which its session ends, in runs in which programs vanish."""
+
 STORM_CAP_BYTES = 130_000
 """Above the largest message of a storm, and low enough for clients to become too slow for it."""
 
@@ -166,6 +169,8 @@ class Settings:
         packet_limit: the most bytes of a packet before sealing.
         most_rings: the most rings of a view.
         starts: the values at which counters start.
+        session_timeout_s: the silence of a program after which its session ends; counts for
+            programs that send heartbeats.
         session_cap_bytes: the output that may wait for one client before it counts as too slow.
         start_message: the number at which the clients' counts of messages start.
         clock_error_s: the largest error of wall clocks, in both directions, while no fault makes it
@@ -202,6 +207,7 @@ class Settings:
     most_rings: int = MAX_RINGS
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     session_cap_bytes: int = SessionLimits().output_cap_bytes
+    session_timeout_s: float = SessionLimits().session_timeout_s
     start_message: int = 0
     clock_error_s: float = 0.005
     duration_s: float = 10.0
@@ -269,6 +275,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         suite=_suite_of(options, sealed),
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
+        session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
         start_message=_draw_start(random_for(seed, "messages"), faults.counter_bits),
         duration_s=duration_s,

@@ -51,6 +51,8 @@ class Workload:
         users: the number of programs.
         fragment_bytes: the largest size of a fragment, in bytes; larger messages are split.
         interval_us: the mean time between two sends, in microseconds.
+        fresh_names: whether each session of a user has a name of its own; otherwise a daemon that
+            does not know yet that the last one is over would refuse the next one.
 
     Attributes:
         clients: for each user the present session, or the last one.
@@ -68,6 +70,8 @@ class Workload:
         users: int,
         fragment_bytes: int,
         interval_us: int,
+        *,
+        fresh_names: bool = False,
     ) -> None:
         self._loop = loop
         self._rng = rng
@@ -79,6 +83,8 @@ class Workload:
         self._running = False
         self._period = 0  # counts starts, so that the acts of an earlier start end
         self._users = users
+        self._fresh_names = fresh_names
+        self._sessions = 0
         self.clients: dict[int, SimulatedClient] = {}
         self.sent = 0
 
@@ -113,7 +119,9 @@ class Workload:
             if not up:
                 self._on_end(user)
                 return
-            client = self._open(f"user{user}", self._rng.choice(up))
+            self._sessions += 1
+            name = f"user{user}.{self._sessions}" if self._fresh_names else f"user{user}"
+            client = self._open(name, self._rng.choice(up))
             client.on_event = partial(self._on_event, client)
             client.on_end = partial(self._on_end, user)
             self.clients[user] = client

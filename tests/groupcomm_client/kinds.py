@@ -20,6 +20,12 @@ Scenario = Callable[..., Awaitable[None]]
 Call = Callable[[], Coroutine[Any, Any, object]]
 
 
+async def until_accepted(kind: Any, connection: Any) -> None:
+    """Wait until nothing is in doubt; the daemon says so a little later. No event may come."""
+    while connection.in_doubt:
+        assert await kind.receive(connection, 0.05) is None
+
+
 def sorted_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a connection by their class."""
     tls = {name: value for name, value in options.items() if name in OF_TLS}

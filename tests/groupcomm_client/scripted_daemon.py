@@ -17,7 +17,7 @@ from groupcomm.session.daemon_frames import (
     encode_view,
 )
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
-from groupcomm.session.requests import Bye, Hello, Query, Request
+from groupcomm.session.requests import Alive, Bye, Hello, Query, Request
 from groupcomm.wire.bundle import (
     Bundle,
     BundleKind,
@@ -99,6 +99,8 @@ class ScriptedDaemon:
                 self._session.push(encode_answer(json.dumps({"asked": request.text}).encode()))
             case Bye():
                 self._session.close(Code.OK, "goodbye")
+            case Alive():
+                pass
             case _:
                 self._session.backlog_bytes -= request.bundle.size
                 self._take(request.bundle, request.ordered)

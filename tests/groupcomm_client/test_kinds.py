@@ -11,7 +11,7 @@ from groupcomm.events import Cause, DaemonView, GroupView, Message, Undeliverabl
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import blocking
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of, until_accepted
 
 MOMENT_S: Final = 0.2
 
@@ -64,7 +64,7 @@ def test_the_place_of_a_message_is_reported(kind: Kind, cluster: RunningCluster)
             place = await ann.multicast_ordered("places", b"x", level=ServiceLevel.SAFE)
             message = await next_of(kind, ann, Message)
             assert (message.position, place.transitional) == (place.position, False)
-            assert ann.in_doubt == 0
+            await until_accepted(kind, ann)
 
     kind.run(scenario)
 
@@ -132,7 +132,7 @@ def test_what_was_taken_before_its_maker_failed_is_sent(
             assert [message.data for message in got] == [b"1", b"2", b"3", b"5"]
             first = got[0].number
             assert [message.number for message in got] == list(range(first, first + 4))
-            assert ann.in_doubt == 0
+            await until_accepted(kind, ann)
 
     kind.run(scenario)
 

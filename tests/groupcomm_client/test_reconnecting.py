@@ -12,7 +12,7 @@ from groupcomm.errors import CannotConnect, LocalProtocolError, OrderUnknown, Se
 from groupcomm.events import GroupView, Message
 from groupcomm_client import Reconnected
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
-from tests.groupcomm_client.kinds import Kind
+from tests.groupcomm_client.kinds import Kind, until_accepted
 
 PATIENCE_S = 20.0
 
@@ -74,12 +74,13 @@ def test_groups_are_joined_again_and_the_gap_is_reported(kind: Kind, cluster: Lo
     kind.run(scenario)
 
 
-def test_what_was_sent_is_in_doubt_until_it_comes_back(kind: Kind, cluster: LocalCluster) -> None:
+def test_what_was_sent_is_in_doubt_until_it_is_accepted(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with kind.connect(str(cluster["a"].unix), reconnect=True) as ann:
             await ann.join("g")
             await ann.multicast("g", b"x")
             await until(kind, ann, Message)
+            await until_accepted(kind, ann)
             cluster["a"].kill()
             with pytest.raises(OrderUnknown):
                 await ann.multicast_ordered("g", b"y")
@@ -105,6 +106,8 @@ def test_many_tasks_share_one_attempt(kind: Kind, cluster: LocalCluster) -> None
             async def send(number: int) -> None:
                 await ann.multicast("g", b"%d" % number)
 
+            await until(kind, ann, GroupView)
+            await until_accepted(kind, ann)
             cluster["a"].kill()
             starting(cluster["a"]).join()
             # The first message may go to the daemon that is dead.

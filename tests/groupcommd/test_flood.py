@@ -70,7 +70,8 @@ def autojump_clock() -> trio.testing.MockClock:
 
 
 def connection(number: int) -> Connection:
-    return Connection(number, trio.CancelScope())
+    with socket.socket() as closed:
+        return Connection(number, trio.CancelScope(), closed)
 
 
 @pytest.fixture

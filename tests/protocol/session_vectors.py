@@ -23,8 +23,10 @@ from groupcomm.session.frames import (
     Capability,
     FrameKind,
     FrameReader,
+    decode_alive_untrusted,
     decode_hello_untrusted,
     decode_query_untrusted,
+    encode_alive,
     encode_bundle_head,
     encode_bye,
     encode_hello,
@@ -82,6 +84,9 @@ def read_client(raw: bytes) -> tuple[Fields, bytes]:
         case FrameKind.QUERY:
             text = decode_query_untrusted(frame)
             return {"frame": "QUERY", "question": text}, encode_query(text)
+        case FrameKind.CLIENT_ALIVE:
+            fields, again = _alive(frame)
+            return {"frame": "CLIENT_ALIVE"} | fields, again
         case FrameKind.BYE if len(frame) == 1:
             return {"frame": "BYE"}, encode_bye()
     raise BadDatagram("kind", f"no frame of a client: {frame[0]}")
@@ -183,8 +188,14 @@ CLIENT: Final = Family(
         ),
         Example("query", "A question about the members of a group.", encode_query("members news")),
         Example("bye", "The last frame of a client.", encode_bye()),
+        Example(
+            "client alive",
+            "It ends a session whose daemon is silent for 3 s.",
+            encode_alive(FrameKind.CLIENT_ALIVE, 3.0),
+        ),
     ],
     bad=[
+        Example("client alive without a time", "Four bytes.", whole_frame(b"\x05")),
         Example("a length of 0", "A frame has at least its kind.", bytes(4)),
         Example(
             "a length beyond the limit", "66,560 bytes are allowed.", struct.pack("!IB", 66_561, 2)
@@ -357,6 +368,16 @@ def _stopping(frame: bytes) -> tuple[Fields, bytes]:
     return fields, daemon.encode_stopping(found)
 
 
+def _alive(frame: bytes) -> tuple[Fields, bytes]:
+    wait_s = decode_alive_untrusted(frame)
+    return {"milliseconds": round(1000 * wait_s)}, encode_alive(FrameKind(frame[0]), wait_s)
+
+
+def _accepted(frame: bytes) -> tuple[Fields, bytes]:
+    number = daemon.decode_accepted_untrusted(frame)
+    return {"number": number}, daemon.encode_accepted(number)
+
+
 def _member(member: MemberId) -> Fields:
     return {"name": member.name, "connection": member.connection}
 
@@ -377,6 +398,8 @@ _READERS: Final[dict[int, Any]] = {
     FrameKind.PRINCIPAL: _principal,
     FrameKind.ORIGINS: _origins,
     FrameKind.STOPPING: _stopping,
+    FrameKind.DAEMON_ALIVE: _alive,
+    FrameKind.ACCEPTED: _accepted,
 }
 
 _GROUP_VIEW: Final = daemon.encode_view(
@@ -492,6 +515,14 @@ DAEMON: Final = Family(
             "Within 1.5 s.",
             daemon.encode_stopping(DaemonStopping(within_s=1.5, addresses=("tls://h:4804",))),
         ),
+        Example(
+            "daemon alive",
+            "It ends a session that is silent for 10 s.",
+            encode_alive(FrameKind.DAEMON_ALIVE, 10.0),
+        ),
+        Example(
+            "accepted", "Messages up to 7 survive the daemon's crash.", daemon.encode_accepted(7)
+        ),
     ],
     bad=[
         Example("an unknown kind", "No frame has the kind 99.", whole_frame(b"\x63")),
@@ -547,6 +578,8 @@ DAEMON: Final = Family(
             whole_frame(b"\x1b" + bytes(8) + bytes(4) + b"\1\4\0\1g\0"),
         ),
         Example("a daemon twice", "Each has one number.", whole_frame(b"\x1d\0\2\1a\0\0\1a\0\1")),
+        Example("alive without a time", "Four bytes.", whole_frame(b"\x1f")),
+        Example("accepted with a byte too much", "Eight bytes.", whole_frame(b"\x20" + bytes(9))),
         Example("an address too few", "Two were announced.", whole_frame(b"\x1e\0\0\0\1\0\2\1h")),
     ],
 )

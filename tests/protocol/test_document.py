@@ -143,6 +143,7 @@ def test_limits_of_sessions() -> None:
         "time for the HELLO": HELLO_S,
         "time to read CLOSED": LINGER_S,
         "wait for a name that may be free soon": NAME_WAIT_S,
+        "silence of a client with HEARTBEATS": limits.session_timeout_s,
     }
 
 

@@ -500,6 +500,11 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Programs that were not let in, by reason (docs/operating.md).",
         lambda s: s.parts.connections.refusals.counts,
     ),
+    _counter(
+        "groupcomm_silent_sessions_total",
+        "Sessions that were ended as nothing has come from their programs (docs/session.md).",
+        lambda s: s.status.silent_programs + s.parts.connections.vanished,
+    ),
     _counters(
         "groupcomm_requests_refused_total",
         "verb",

@@ -23,11 +23,12 @@ import h11
 import trio
 from cattrs import structure
 
+from groupcomm.host.tcp import end_if_unanswered, set_up_tcp
 from groupcomm.host.tls import TlsSocket, Wants
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.http.channel import Channel
 from groupcommd.http.connection import REQUEST_S, Answer, ConnectionState, HttpConnection
-from groupcommd.http.events import EventStreams, event
+from groupcommd.http.events import STALLED_S, EventStreams, event
 from groupcommd.http.exposition import METRICS_KIND, pieces
 from groupcommd.http.gate import Gate, Refusal
 from groupcommd.http.page import PAGE, PAGE_POLICY
@@ -124,6 +125,9 @@ class HttpServer:
                     await trio.sleep(ACCEPT_PAUSE_S)
                     continue
                 accepted.setblocking(False)
+                if accepted.family != socket.AF_UNIX:
+                    set_up_tcp(accepted, STALLED_S)
+                    end_if_unanswered(accepted, STALLED_S)  # a slow reader has no longer, either
                 self._number += 1
                 connection = self._open[self._number] = HttpConnection(accepted, self._share)
                 nursery.start_soon(self._serve, accepted, connection, self._number)
@@ -170,7 +174,6 @@ class HttpServer:
         if accepted.family == socket.AF_UNIX:
             uid = unix_user(accepted)
             return None if uid is None else unix_principal(uid)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host = accepted.getpeername()[0]
         if not ipaddress.ip_address(host).is_loopback:
             return None
@@ -186,7 +189,6 @@ class HttpServer:
             Refusal: the certificate was revoked.
             ssl.SSLError, OSError: it has failed.
         """
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         tls = TlsSocket(accepted, credentials.context)
         wants = Wants.READABLE
         while wants is not Wants.NOTHING:

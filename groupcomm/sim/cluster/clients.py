@@ -4,6 +4,7 @@ All requests and events of a program are recorded, so that the checkers can chec
 """
 
 from collections.abc import Callable, Collection, Sequence
+from math import ceil, inf
 
 from groupcomm.events import Closed, Connected, Event, GroupView, MemberId
 from groupcomm.level import ServiceLevel
@@ -11,7 +12,7 @@ from groupcomm.names import private_name
 from groupcomm.session.client_session import ClientSession
 from groupcomm.sim.checkers.fifo_causal import Contexts
 from groupcomm.sim.cluster.connections import Pipe
-from groupcomm.sim.virtual_time import Loop
+from groupcomm.sim.virtual_time import SECOND, Loop
 from groupcomm.trace.recorders import RecordEvent, SessionTrace
 
 
@@ -27,6 +28,8 @@ class SimulatedClient:
         start_message: the start of its count of messages.
         causes: whether it asks for the causes of messages, and checks its events by them.
         origins: whether it asks which daemons go on together at the end of a view.
+        daemon_timeout_s: the silence after which it leaves its daemon; None: neither side watches
+            the other, and the daemon does not tell what it has accepted.
 
     Attributes:
         daemon: index of its daemon.
@@ -35,7 +38,8 @@ class SimulatedClient:
         identity: its identity in traces.
         connected: the daemon has admitted it.
         alive: whether it has neither left nor crashed nor been closed.
-        told: the number of events that it has received.
+        notified: the number of events that it has received.
+        last_sent: the number of its last message.
         contexts: the check of the causes that it receives; None if it does not ask for them.
         events: all events that it has received, unless `on_event` was replaced.
         on_event: called with every event that it receives.
@@ -53,10 +57,18 @@ class SimulatedClient:
         *,
         causes: bool = False,
         origins: bool = False,
+        daemon_timeout_s: float | None = None,
     ) -> None:
         self._trace = SessionTrace(loop, record)
+        self._loop = loop
+        self._looks = False  # whether the times of looks are kept
         self._session = ClientSession(
-            user, start_message=start_message, causes=causes, origins=origins
+            user,
+            start_message=start_message,
+            causes=causes,
+            origins=origins,
+            daemon_timeout_s=daemon_timeout_s,
+            accepted=daemon_timeout_s is not None,
         )
         self._up: Pipe | None = None
         self._down: Pipe | None = None
@@ -69,10 +81,21 @@ class SimulatedClient:
         self.connected = False
         self.alive = False
         self.notified = 0
+        self.last_sent = 0
         self.contexts = Contexts() if causes else None
         self.events: list[Event] = []
         self.on_event: Callable[[Event], None] = self.events.append
         self.on_end: Callable[[], None] = lambda: None
+
+    @property
+    def accepted(self) -> int:
+        """Return the number up to which a crash of its daemon loses no message; 0 if unknown."""
+        return self._session.accepted or 0
+
+    @property
+    def was_silent(self) -> bool:
+        """Return whether its session has ended because its daemon was silent."""
+        return self._session.was_silent
 
     @property
     def groups(self) -> Collection[str]:
@@ -109,6 +132,7 @@ class SimulatedClient:
         number = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
+        self.last_sent = number
         self._trace.sent(number, level, groups, type, data, discard=self_discard, ordered=ordered)
         if not more:
             self.flush()
@@ -148,6 +172,13 @@ class SimulatedClient:
         assert self._down is not None
         self._down.set_reading(reading)
 
+    def set_cut(self, cut: bool) -> None:
+        """Cut the connection, or mend it: nothing gets through meanwhile, and nobody is told."""
+        assert self._up is not None
+        assert self._down is not None
+        self._up.set_cut(cut)
+        self._down.set_cut(cut)
+
     @property
     def writable(self) -> bool:
         """Return whether a well-behaved program would send more now."""
@@ -174,11 +205,31 @@ class SimulatedClient:
         session, up = self._session, self._up
         while session.pending_bytes and up is not None and (room := up.room()):
             up.write(session.pop_output(room))
+            session.note_sent(self._loop.now / SECOND)
 
     def receive(self, data: bytes) -> None:
         """Accept bytes from the daemon."""
         self._notify(self._session.receive(data))
+        self._session.note_heard(self._loop.now / SECOND)
+        if not self._looks and self._session.look_at < inf:
+            self._looks = True
+            self._look(None)
         self.flush()
+
+    def _look(self, _: None) -> None:
+        """Send heartbeats, and leave a silent daemon."""
+        assert self._down is not None
+        if not self.alive:
+            return
+        self._notify(self._session.look(self._loop.now / SECOND, reads=self._down.is_read))
+        self.flush()
+        if self.was_silent:
+            assert self._up is not None
+            self._up.close()
+            self._end()
+        elif self._session.look_at < inf:
+            at = max(self._loop.now + 1, ceil(self._session.look_at * SECOND))
+            self._loop.at(at, self._look)
 
     def ended(self) -> None:
         """Note that the connection has ended: closed by the daemon, or with it."""

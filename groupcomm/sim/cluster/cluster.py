@@ -255,9 +255,18 @@ class Cluster:
         return [host.index for host in self.daemons if host.is_up]
 
     def connect(
-        self, user: str, daemon: int, *, causes: bool = False, origins: bool = False
+        self,
+        user: str,
+        daemon: int,
+        *,
+        causes: bool = False,
+        origins: bool = False,
+        daemon_timeout_s: float | None = None,
     ) -> SimulatedClient:
-        """Start a program that connects to a daemon at once; `user` must be free there."""
+        """Start a program that connects to a daemon at once; see `SimulatedClient`.
+
+        Its user must be free there.
+        """
         host = self.daemons[daemon]
         client = SimulatedClient(
             self.loop,
@@ -268,6 +277,7 @@ class Cluster:
             self.settings.start_message,
             causes=causes,
             origins=origins,
+            daemon_timeout_s=daemon_timeout_s,
         )
         client.principal = POLITE if self.access.restricts else ""
         self.clients.append(client)

@@ -38,6 +38,7 @@ class Pipe:
         "_arrived",
         "_broken",
         "_closing",
+        "_cut",
         "_drained",
         "_ended",
         "_loop",
@@ -64,6 +65,12 @@ class Pipe:
         self._was_full = False
         self._closing = False
         self._broken = False
+        self._cut = False
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether the reader reads all that arrives."""
+        return self._reading
 
     def room(self) -> int:
         """Return the bytes that can be written now; if there are none, `drained` will be called."""
@@ -99,7 +106,15 @@ class Pipe:
     def set_reading(self, reading: bool) -> None:
         """Pause or resume the reader; waiting data is read at once."""
         self._reading = reading
-        if reading and self._arrived:
+        self._read_arrived()
+
+    def set_cut(self, cut: bool) -> None:
+        """Cut the pipe, or mend it: meanwhile nothing arrives, not even its end."""
+        self._cut = cut
+        self._read_arrived()
+
+    def _read_arrived(self) -> None:
+        if self._reading and not self._cut:
             waiting, self._arrived = self._arrived, []
             for data in waiting:
                 self._arrive(data)
@@ -107,7 +122,7 @@ class Pipe:
     def _arrive(self, data: bytes) -> None:
         if self._broken:
             return
-        if not self._reading:
+        if not self._reading or self._cut:
             self._arrived.append(data)
         elif data:
             self._unread -= len(data)

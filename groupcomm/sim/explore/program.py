@@ -107,7 +107,7 @@ class Program:
         self.acts = list(acts)
         self.is_read = True
         self.user = user
-        self._session = ClientSession(user)
+        self._session = ClientSession(user, daemon_timeout_s=None, accepted=False)
         self._daemon = daemon
         self._again = tuple(again)
         self._clock = clock
@@ -137,7 +137,9 @@ class Program:
         match act:
             case Connect():
                 if session.closed:
-                    self._session = ClientSession(session.user)
+                    self._session = ClientSession(
+                        session.user, daemon_timeout_s=None, accepted=False
+                    )
                     self._trace = trace = SessionTrace(self._clock, self._record)
                 self._connection = core.next_connection()
                 self._member = MemberId(private_name(session.user, self._daemon), self._connection)

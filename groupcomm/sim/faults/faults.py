@@ -68,6 +68,9 @@ class Faults:
         card_bytes: the longest datagram that a bad network card passes for some seconds, 100 to
             1,200.
         frozen_s: the longest time for which a wall clock stands still, 1 to 100.
+        vanish_s: the longest time for which the connection of a program is silent in both
+            directions, 0.3 to 10; sometimes the program crashes meanwhile. Sessions have heartbeats
+            then, and short timeouts.
     """
 
     loss: float = 0.0
@@ -105,6 +108,7 @@ class Faults:
     gateways: bool = False
     card_bytes: int = 0
     frozen_s: float = 0.0
+    vanish_s: float = 0.0
 
     @property
     def on_paths(self) -> bool:
@@ -156,6 +160,7 @@ _DRAW_BETWEEN_SITES: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
 _DRAW_OF_HOSTS: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "card": ("card_bytes", lambda rng: round(10 ** rng.uniform(2.0, 3.08))),
     "frozen-clock": ("frozen_s", lambda rng: 10 ** rng.uniform(0.0, 2.0)),
+    "vanishing": ("vanish_s", lambda rng: 10 ** rng.uniform(-0.5, 1.0)),
 }
 
 _DRAW_ALL: Final = _DRAW | _DRAW_BETWEEN_SITES | _DRAW_OF_HOSTS

@@ -32,7 +32,10 @@ class Clients:
         sessions: the clients' side of each.
         ended: connections that the core has ended.
         questions: the questions of connections about the daemon.
+        daemon_timeout_s: see `ClientSession`.
     """
+
+    daemon_timeout_s: float | None = None
 
     def __init__(self, limits: SessionLimits | None = None) -> None:
         config = CoreConfig(suite=0, sites=(("a",),))
@@ -48,7 +51,9 @@ class Clients:
     def start(self, user: str, *, causes: bool = False, principal: str = "") -> int:
         """A client that has not yet said hello."""
         connection = self.core.next_connection()
-        self.sessions[connection] = ClientSession(user, causes=causes)
+        self.sessions[connection] = ClientSession(
+            user, causes=causes, daemon_timeout_s=self.daemon_timeout_s
+        )
         self.step(ClientOpened(connection, principal))
         return connection
 

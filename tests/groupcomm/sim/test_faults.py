@@ -206,7 +206,9 @@ def test_faults_of_hosts_are_drawn_only_where_they_are_asked_for() -> None:
     assert not any(faults.card_bytes or faults.frozen_s for faults in drawn)
     every = [draw_settings(seed, Options(faults="every")).faults for seed in range(1, 30)]
     assert 5 < sum(bool(faults.card_bytes) for faults in every) < 25
-    assert [attrs.evolve(faults, card_bytes=0, frozen_s=0.0) for faults in every] == drawn
+    assert [
+        attrs.evolve(faults, card_bytes=0, frozen_s=0.0, vanish_s=0.0) for faults in every
+    ] == drawn
     assert draw_settings(1, Options(faults="card")).faults.card_bytes >= 100
 
 

@@ -31,9 +31,9 @@ class Asking(Cluster):
     """A cluster whose programs all ask for causes."""
 
     def connect(
-        self, user: str, daemon: int, *, causes: bool = True, origins: bool = False
+        self, user: str, daemon: int, *, causes: bool = True, **options: Any
     ) -> SimulatedClient:
-        return super().connect(user, daemon, causes=causes, origins=origins)
+        return super().connect(user, daemon, causes=causes, **options)
 
 
 class Watch:

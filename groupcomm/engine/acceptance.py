@@ -1,0 +1,119 @@
+"""Acceptance: tells clients which of their messages a crash of this daemon cannot lose any more.
+
+Pure. ``now`` is in seconds. A message with a number is accepted once every daemon of the view holds
+its packet, or once its view has ended: then it was delivered to all that go on together with this
+daemon. An UNRELIABLE message is accepted once it was sent, and a refused one at once.
+
+The work is per packet, not per message: the messages of one session get their numbers in their
+order, so the last one in a packet stands for all before it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from groupcomm.session.daemon_frames import encode_accepted
+from groupcomm.session.daemon_session import DaemonSession
+from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.packet import Raw
+
+TELL_S: Final = 0.02
+"""The least time between two frames to a session; what is accepted meanwhile is told in one."""
+
+SLOW_S: Final = 0.5
+"""A client that has not read the last frame gets the next one this much later at the earliest."""
+
+_FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_MESSAGES: Final = int(BundleKind.MESSAGES)
+
+
+class Acceptance:
+    """The messages of local sessions on their way to be held by all daemons of the view.
+
+    Attributes:
+        is_waiting: whether any packet is not held by all yet.
+        due: the time at which clients are told; inf if there is nothing to tell.
+    """
+
+    __slots__ = ("_changed", "_ends", "_held", "_last", "_told", "_told_at", "_unsettled", "due")
+
+    def __init__(self) -> None:
+        self._unsettled: deque[tuple[int, dict[int, int]]] = deque()
+        """By packet: the last message in it, by connection; in the order of numbers."""
+        self._last: dict[int, int] = {}  # the last packet with a message, by connection
+        self._held: dict[int, int] = {}  # the last message that all hold, by connection
+        self._told: dict[int, int] = {}
+        self._ends: dict[int, int] = {}  # where the last frame ends in a session's output
+        self._told_at = -inf
+        self._changed: set[int] = set()
+        self.due = inf
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether any packet is not held by all yet."""
+        return bool(self._unsettled)
+
+    def note_numbered(self, bundle: Bundle, packet: int) -> None:
+        """Note that a bundle of a session has its number in this packet of the own ring."""
+        last = bundle.message
+        if bundle.kind == _MESSAGES:
+            last += bundle.count - 1
+        elif bundle.kind == _FRAGMENT and bundle.index < bundle.count - 1:
+            last -= 1
+        unsettled = self._unsettled
+        if not unsettled or unsettled[-1][0] != packet:
+            unsettled.append((packet, {}))
+        unsettled[-1][1][bundle.session] = last
+        self._last[bundle.session] = packet
+
+    def note_done(self, connection: int, now: float) -> None:
+        """Note that a message was sent without a number, or was refused."""
+        self._change(connection, now)
+
+    def settle(self, held: float, now: float) -> None:
+        """Note that all daemons of the view hold the own ring's packets up to this number."""
+        unsettled = self._unsettled
+        while unsettled and unsettled[0][0] <= held:
+            packet, messages = unsettled.popleft()
+            for connection, message in messages.items():
+                self._held[connection] = message
+                if self._last.get(connection) == packet:
+                    del self._last[connection]
+                self._change(connection, now)
+
+    def _change(self, connection: int, now: float) -> None:
+        self._changed.add(connection)
+        self.due = min(self.due, max(now, self._told_at + TELL_S))
+
+    def forget(self, connection: int) -> None:
+        """Forget a session that has ended."""
+        self._changed.discard(connection)
+        for each in (self._held, self._told, self._last, self._ends):
+            each.pop(connection, None)
+
+    def tell(
+        self,
+        now: float,
+        sessions: dict[int, DaemonSession],
+        push: Callable[[DaemonSession, tuple[Raw, ...]], None],
+    ) -> None:
+        """Push a frame to each session with news; one at a time, however slow its client is."""
+        changed, self._changed, self.due = sorted(self._changed), set(), inf
+        self._told_at = now
+        for connection in changed:
+            session = sessions.get(connection)
+            if session is None:
+                self.forget(connection)
+                continue
+            if session.output_popped < self._ends.get(connection, 0):
+                self._changed.add(connection)
+                self.due = now + SLOW_S
+                continue
+            accepted = self._held.get(connection, 0)
+            if not session.backlog_bytes and connection not in self._last:
+                accepted = session.last_complete  # all that has come was sent, held or refused
+            if accepted > self._told.get(connection, 0):
+                self._told[connection] = accepted
+                push(session, (encode_accepted(accepted),))
+                self._ends[connection] = session.output_popped + session.output_bytes

@@ -1,0 +1,62 @@
+"""A program of `vanished_hosts`: says on standard output what befalls it; a process of its own.
+
+Runs with ROLE, ADDRESSES and USER. A line is a word and the name of the program's session.
+"""
+
+import sys
+
+import trio
+
+import groupcomm_client as gc
+from groupcomm_client import Reconnected
+from groupcomm_client.coordination import join_mutex
+
+SEND_S = 0.01
+
+
+def say(word: str, connection: gc.Connection) -> None:
+    """Print a line."""
+    print(word, connection.name, flush=True)
+
+
+async def hold(connection: gc.Connection) -> None:
+    """Hold the mutex for ever."""
+    async with join_mutex(connection, "m") as mutex, mutex:
+        say("holds", connection)
+        await trio.sleep_forever()
+
+
+async def idle(connection: gc.Connection) -> None:
+    """Wait for events."""
+    await connection.join("g")
+    say("in", connection)
+    while True:
+        if isinstance(await connection.receive(), Reconnected):
+            say("moved", connection)
+
+
+async def send(connection: gc.Connection) -> None:
+    """Send, and never receive."""
+    say("in", connection)
+    name = connection.name
+    while True:
+        await connection.multicast("other", bytes(1000))
+        if connection.name != name:
+            name = connection.name
+            say("moved", connection)
+        await trio.sleep(SEND_S)
+
+
+ROLES = {"hold": hold, "idle": idle, "send": send, "stay": idle}
+
+
+async def main(*arguments: str) -> None:
+    """Connect, and play a role; only holders and those that stay do not reconnect."""
+    role, addresses, user = arguments
+    reconnect = role in ("idle", "send")
+    async with gc.connect(addresses, user=user, reconnect=reconnect) as connection:
+        await ROLES[role](connection)
+
+
+if __name__ == "__main__":
+    gc.run(main, *sys.argv[1:])

@@ -1,0 +1,149 @@
+"""A daemon that stands still is left, and a program that stands still is gone: all three kinds."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio
+
+from groupcomm.errors import SessionEnded
+from groupcomm.events import Cause, DaemonView, GroupView, Message
+from groupcomm_client import ConnectOptions, Reconnected, blocking
+from groupcomm_client.options import SAME_HOST_TIMEOUT_S
+from groupcomm_tools.local_cluster import LocalCluster
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of
+
+PATIENT_S = 1.0
+"""For how long programs here wait for their daemon."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with contextlib.closing(LocalCluster("ab", clients="session_timeout_s = 3.0")) as running:
+        for name in "ab":
+            trio.run(running[name].start)
+        trio.run(running.settle, "ab")
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def settled(cluster: LocalCluster) -> None:
+    thread = threading.Thread(target=trio.run, args=(cluster.settle, "ab"))
+    thread.start()
+    thread.join()
+
+
+@contextlib.contextmanager
+def stopped(cluster: LocalCluster, name: str) -> Iterator[None]:
+    """Have a daemon stand still; its kernel accepts bytes meanwhile."""
+    cluster[name].signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        cluster[name].signal(signal.SIGCONT)
+
+
+def both(cluster: LocalCluster) -> str:
+    return f"{cluster['a'].unix},{cluster['b'].unix}"
+
+
+def test_an_idle_program_leaves_a_daemon_that_stands_still(
+    kind: Kind, cluster: LocalCluster
+) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(both(cluster), reconnect=True, daemon_timeout_s=PATIENT_S) as ann:
+            await ann.join("g")
+            await next_of(kind, ann, GroupView)
+            with stopped(cluster, "a"):
+                told = await next_of(kind, ann, Reconnected)
+            assert told.member.daemon == "b"
+            assert "nothing has come from the daemon for 1 s" in told.why
+
+    kind.run(scenario)
+
+
+def test_a_sending_program_leaves_it_too(kind: Kind, cluster: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(both(cluster), reconnect=True, daemon_timeout_s=PATIENT_S) as ann:
+            with stopped(cluster, "a"):
+                end = time.monotonic() + PATIENCE_S
+                while ann.member.daemon == "a":  # until the socket is full, then it waits in it
+                    assert time.monotonic() < end
+                    await ann.multicast("g", bytes(20_000))
+
+    kind.run(scenario)
+
+
+def test_a_program_that_calls_nothing_learns_it_with_its_next_call(cluster: LocalCluster) -> None:
+    options = ConnectOptions(daemon_timeout_s=PATIENT_S)
+    with blocking.connect(str(cluster["a"].unix), options=options) as ann, stopped(cluster, "a"):
+        time.sleep(2 * PATIENT_S)  # no call of the library: its own thread notices
+        with pytest.raises(SessionEnded, match="nothing has come from the daemon"):
+            ann.multicast("g", b"x")
+
+
+@pytest.mark.long
+def test_an_idle_program_stays(kind: Kind, cluster: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with (
+            kind.connect(str(cluster["a"].unix)) as ann,
+            kind.connect(str(cluster["b"].unix)) as bob,
+        ):
+            await bob.join("g")
+            await next_of(kind, ann, DaemonView)
+            assert await kind.receive(ann, 2 * SAME_HOST_TIMEOUT_S) is None
+            await ann.multicast("g", b"x")
+            assert (await next_of(kind, bob, Message)).data == b"x"
+
+    kind.run(scenario)
+
+
+PROGRAM = """
+import sys, time
+from groupcomm_client import blocking
+with blocking.connect(sys.argv[1], user="eve") as eve:
+    eve.join("g")
+    print("in", flush=True)
+    while True:
+        eve.receive()
+"""
+
+
+def test_a_program_that_stands_still_is_out_of_its_groups(cluster: LocalCluster) -> None:
+    with blocking.connect(str(cluster["b"].unix)) as bob:
+        bob.join("g")
+        program = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(cluster["a"].unix)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == b"in\n"
+            _await_eve(bob, Cause.JOIN)
+            program.send_signal(signal.SIGSTOP)
+            _await_eve(bob, Cause.DISCONNECT)
+            program.send_signal(signal.SIGCONT)
+            _, said = program.communicate(timeout=PATIENCE_S)
+            assert b"nothing has come from this program for 3 s" in said
+        finally:
+            program.send_signal(signal.SIGCONT)
+            program.kill()
+            program.communicate()
+        with blocking.connect(str(cluster["a"].unix), user="eve") as again:
+            status = again.ask("status")
+            assert status["silent_programs"] == 1
+
+
+def _await_eve(connection: Any, cause: Cause) -> None:
+    """Wait until she has come, or gone."""
+    while True:
+        event = connection.receive(PATIENCE_S)
+        if isinstance(event, GroupView) and event.cause is cause and event.changed[0].user == "eve":
+            return
