@@ -145,7 +145,7 @@ class ClientProtocol:
         self._greeted_us = 0
         self._last_sent = 0
         self._seen_back = 0
-        self._views_waiting = 0  # the group views among the events
+        self._views_waiting = 0  # the views of daemons among the events
 
     def _filter(self, filters: Sequence[Factory]) -> "Filtering":
         from groupcomm_client.filters.filtering import Filtering  # noqa: PLC0415 - few need it
@@ -443,6 +443,11 @@ class ClientProtocol:
             self.view = [event for event in events if isinstance(event, DaemonView)][-1]
             self._views_waiting = 0
         return events
+
+    @property
+    def has_view_waiting(self) -> bool:
+        """Return whether a view of daemons is among the events that wait."""
+        return self._views_waiting > 0
 
     def put_before(self, events: Sequence[Received]) -> None:
         """Queue some events before those that wait."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 GOODBYE_S: Final = 2.0
 """The time for which the end of a connection waits for the daemon's answer."""
 
+MOST_UNREAD: Final = 1024
+"""With more events that the program has not received, nothing is read without waiting."""
+
 TURNS: Final = 64
 """After this number of calls that had nothing to wait for, other tasks get their turn."""
 
@@ -91,6 +94,36 @@ class Connection:
     def in_doubt(self) -> int:
         """Return the most messages, of those sent last, that may never have reached the daemon."""
         return self._session.protocol.in_doubt
+
+    # ---- sessions, for coordination ----
+
+    def present_session(self) -> "Connection":
+        """Return a connection that is over when the present session is."""
+        return self
+
+    async def next_session(self, ended: "Connection", why: SessionEnded) -> "Connection":
+        """Return the connection of the session after one that has ended; raise `why` if there is
+        none."""
+        raise why
+
+    async def receive_of(
+        self, session: "Connection", may_move: Callable[[], bool]
+    ) -> list[Received]:
+        """Return the events of one session that have come, at least one.
+
+        Args:
+            session: the connection of that session.
+            may_move: returns whether a session may be left whose daemon is about to stop.
+
+        Raises:
+            SessionEnded: that session is over.
+        """
+        return await session.receive_batch()
+
+    def read_ready(self) -> None:
+        """Read what has arrived, without waiting, unless much was not received yet."""
+        if len(self._session.protocol.events) < MOST_UNREAD:
+            self._session.stream.read_ready()
 
     # ---- groups ----
 

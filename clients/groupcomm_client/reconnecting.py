@@ -44,9 +44,6 @@ FOR_GOOD: Final = frozenset(
 LOOK_S: Final = 0.25
 """A program that only sends looks this often whether its daemon is about to stop."""
 
-MOST_UNREAD: Final = 1024
-"""With more events that the program has not received, it does not look."""
-
 MOVE_S: Final = 3.0
 """The time that an attempt to open a session at another daemon may take while the old one lasts."""
 
@@ -127,6 +124,43 @@ class ReconnectingConnection(Connection):
         self._closed = False
         self._last: Position | None = None
         self._random = Random()
+
+    # ---- sessions, for coordination ----
+
+    def present_session(self) -> Connection:
+        """Return a connection that is over when the present session is."""
+        return Connection(self._session, self.loop)
+
+    async def next_session(self, ended: Connection, why: SessionEnded) -> Connection:
+        """Return the connection of the session after one that has ended.
+
+        Its first events may be some of earlier sessions, up to a `Reconnected`.
+
+        Raises:
+            SessionEnded: no further session can follow.
+        """
+        self._check_open()
+        session = self._session
+        if session.protocol is ended.protocol:
+            session = await self._renew(session, why)
+        return Connection(session, self.loop)
+
+    async def receive_of(self, session: Connection, may_move: Callable[[], bool]) -> list[Received]:
+        """Return the events of one session, or leave it; see `Connection.receive_of`."""
+        while True:
+            present = self._session
+            if present.protocol is not session.protocol:
+                raise SessionEnded(_PARTED.code, str(_PARTED))
+            wait_s = None
+            if present.protocol.stopping is not None and not present.protocol.has_events():
+                wait_s = self._retry_in_s(present)
+            if wait_s is None:
+                return await session.receive_batch()
+            if wait_s == 0.0 and may_move():
+                await self._follow(present)
+                continue
+            with suppress(TimeoutError):
+                return await session.receive_batch(timeout_s=LOOK_S)
 
     # ---- groups ----
 
@@ -356,8 +390,7 @@ class ReconnectingConnection(Connection):
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_S
-            if len(session.protocol.events) < MOST_UNREAD:
-                session.stream.read_ready()
+            self.read_ready()
         if session.protocol.stopping is None:
             return session
         return await self._follow(session)

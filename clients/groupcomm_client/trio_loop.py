@@ -90,7 +90,8 @@ class TrioStream(CoalescingStream):
     def read_ready(self) -> None:
         """Read the bytes that have arrived already, without waiting."""
         if self._socket.fileno() >= 0:
-            read_some(self._socket, self._protocol)
+            if read_some(self._socket, self._protocol) and self._reading:
+                trio.lowlevel.notify_closing(self._socket)  # wakes the task that waits for more
             self._readers.unpark_all()
 
     def _wake_earlier(self) -> None:

@@ -204,19 +204,22 @@ class Replica:
         *,
         replicas: int | None = None,
         inputs: frozenset[str] = frozenset(),
+        as_of: Position | None = None,
     ) -> None:
-        """Begin with no state of the group, before the first view of it.
+        """Begin before the first view of the group.
 
         Args:
             me: this replica's session, which joins `group` and sends nothing else to it.
             group: a group of all replicas, and of nobody else.
-            machine: a new state machine.
+            machine: a new state machine, or one that an earlier session of this program has left.
             replicas: the number of replicas, absent ones included: then more than half of them must
                 be together to continue. None: each part of a partition continues by itself, and
                 when parts meet again all but one of their states are lost, unless the machine is
                 mergeable.
             inputs: groups that this replica has joined before; a mergeable machine gets their
                 AGREED and SAFE messages.
+            as_of: the place of the last message that the machine has applied in an earlier session;
+                None for a new one. It counts like the state of a part of the network.
         """
         self._merging = machine if isinstance(machine, MergeableMachine) else None
         self._machine = self._merging or Plain(machine)  # type: ignore[arg-type]  # the other one
@@ -225,7 +228,7 @@ class Replica:
         self.status = Status.SETTLING
         self.holders: frozenset[MemberId] = frozenset((me,))
         self.view: GroupView | None = None
-        self.as_of: Position | None = None
+        self.as_of: Position | None = as_of
         self._me = me
         self._group = group
         self._replicas = replicas

@@ -34,7 +34,12 @@ class Form(Protocol):
 
     A member has one request at a time: it calls `request`, at some time `holds` becomes true, and
     it calls `release`.
+
+    Attributes:
+        breaks: how often others may have gone on without this member.
     """
+
+    breaks: int
 
     @property
     def holds(self) -> bool:
@@ -96,6 +101,7 @@ class TellingForm(ABC, Generic[WordT]):
         self._since: Position | None = None  # the position of this view
         self._sends: list[Send] = []
         self._continuity = Continuity(view)
+        self.breaks = 0
         self._is_cut_off = False  # until the next view of the group, with which it asks anew
 
     @property
@@ -114,6 +120,7 @@ class TellingForm(ABC, Generic[WordT]):
                     self._on_word(event.sender, word, event.position)
             case DaemonView() if self._continuity.is_broken_by(event):
                 self._is_cut_off, self._holds = True, False
+                self.breaks += 1
         if not self._silent and not self._is_cut_off:
             self._holds = self._is_first() and (self._holds or self._is_granted())
         return self._taken()
