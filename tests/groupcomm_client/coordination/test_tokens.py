@@ -40,4 +40,4 @@ def test_a_token_has_32_digits_that_sort_like_it_and_38_decimal_ones(at: Positio
 def test_the_parts_are_wide_enough() -> None:
     """Each bundle of a packet has at least 21 bytes, and no datagram has more than 64 KiB."""
     assert MAX_RINGS <= 2**RING_BITS
-    assert 65_536 / 21 < 2**BUNDLE_BITS
+    assert 2**BUNDLE_BITS > 65_536 / 21
