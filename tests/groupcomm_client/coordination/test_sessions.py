@@ -107,9 +107,9 @@ async def lose_lead(stage: Stage) -> None:
         assert (mine.leads, mine.leader) == (False, None)
         async with theirs.leading():
             assert theirs.term > mine.term
-            stage.again()
-            assert await mine.until_changed(None) == there.member
-            assert not mine.leads
+        stage.again()
+        assert await mine.until_changed(None) == there.member
+        assert not mine.leads
     async with stand(here, "leaders") as mine, mine.leading():
         assert mine.term > theirs.term
 
@@ -258,9 +258,7 @@ def test_a_part_goes_on_in_the_next_session(
     kind.run(scenario)
 
 
-def test_the_mutex_goes_on_in_the_next_session(
-    kind: Kind, cluster: RunningCluster
-) -> None:
+def test_the_mutex_goes_on_in_the_next_session(kind: Kind, cluster: RunningCluster) -> None:
     """The quick form; the long one has all parts."""
 
     async def scenario(kind: Kind) -> None:
