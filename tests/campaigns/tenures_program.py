@@ -2,7 +2,8 @@
 
 While it holds or leads it writes into a database outside the cluster, with its token: the database
 refuses older ones. It never gives up: a session that has ended is followed by another one, that of
-the connection or that of a new one. Prints lines of JSON; ends at the end of its input.
+the connection or that of a new one. Prints lines of JSON. A line of input has it stop, and the end
+of its input has it end.
 """
 
 import argparse
@@ -32,6 +33,7 @@ PARTS: Final = ("mutex", "election", "replica")
 STAY_S: Final = 0.03
 WRITE_S: Final = 0.003
 RETRY_S: Final = 0.05
+END_S: Final = 1.5
 PROGRAMS: Final = 3
 
 
@@ -63,9 +65,9 @@ class Player:
         self._kind = kind
         self._options = options
         self._database: Database | None = None
-        self._ledger = Ledger()
         self._number = 0
         self.stopping = threading.Event()
+        self.ending = threading.Event()
 
     async def run(self, _kind: Kind) -> None:
         self._database = Database(self._options.database)
@@ -75,7 +77,6 @@ class Player:
             except SessionError as error:
                 tell(ended=str(error))
                 time.sleep(RETRY_S)
-        tell(contents={k: v for k, v in self._ledger.numbers.items() if k != "members"})
 
     async def _one_connection(self) -> None:
         options = self._options
@@ -116,7 +117,7 @@ class Player:
         tell(last=token)
 
     async def _replicate(self, connection: Connection) -> None:
-        self._ledger = ledger = Ledger()
+        ledger = Ledger()
         async with replicate(connection, "campaign", ledger, replicas=PROGRAMS) as replica:
             while not self.stopping.is_set():
                 self._number += 1
@@ -127,7 +128,11 @@ class Player:
                 except OutcomeUnknown:
                     tell(unknown=key)
                 await connection.loop.sleep(WRITE_S)
+            await connection.loop.sleep(END_S)  # the others have stopped by then, too
             await replica.until_current()
+            tell(contents={k: v for k, v in ledger.numbers.items() if k != "members"})
+            while not self.ending.is_set():
+                await connection.loop.sleep(WRITE_S)
 
 
 def main() -> int:
@@ -143,8 +148,12 @@ def main() -> int:
     player = Player(kind, options)
 
     def watch() -> None:
-        sys.stdin.read()
+        sys.stdin.readline()
         player.stopping.set()
+        sys.stdin.read()
+        player.ending.set()
+        time.sleep(END_S)
+        os._exit(0)  # it may wait for its turn, which does not come any more
 
     threading.Thread(target=watch, daemon=True).start()
     try:

@@ -100,3 +100,35 @@ def test_a_holder_that_stood_still_with_its_daemon_cannot_leave_as_if_it_had_hel
     assert mine is not None
     assert theirs is not None
     assert mine < theirs
+
+
+@pytest.mark.parametrize(("form", "programs"), VARIANTS)
+def test_a_newcomer_of_a_minority_does_not_take_the_mutex_from_its_holder(
+    form: str, programs: int | None
+) -> None:
+    """The minority's view is later than that of the holder, but nobody could hold it there."""
+    arena = Arena(0, form, programs, parts=True)
+    arena.crowd.until(arena.all_there)
+    first, _, last = arena.competitors()
+    network = arena.crowd.cluster.network
+    first.act()
+    arena.crowd.until(lambda: first.contender.holds)
+    pairs = ((0, 2), (1, 2), (2, 0), (2, 1))
+    network.cut(pairs)
+    arena.crowd.cluster.run(2.0)
+    last.seat.crash()
+    arena.crowd.cluster.run(0.1)
+    last.seat.sit()
+    arena.crowd.cluster.run(0.5)
+    assert last.joined
+    last.act()
+    arena.crowd.cluster.run(0.5)
+    assert not last.contender.holds
+    network.mend(pairs)
+    arena.crowd.until(arena.all_there)
+    arena.crowd.cluster.run(0.5)
+    assert first.contender.holds
+    assert not last.contender.holds
+    first.act()
+    arena.crowd.until(lambda: last.contender.holds)
+    assert (first.losses, first.tenure) == (0, None)

@@ -72,7 +72,11 @@ class AgreedForm:
         """
         self._me = me
         self._queue = Queue()
-        self._replica = Replica(me, group, self._queue, replicas=replicas)
+        self._replica = Replica(
+            me, group, self._queue, replicas=replicas, needs_majority=replicas is None
+        )
+        if view is not None:
+            self._replica.handle(view)
         self._level = level
         self._exclusive = replicas is not None
         self._wanted = False

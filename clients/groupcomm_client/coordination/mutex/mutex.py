@@ -58,6 +58,7 @@ class Mutex:
         self._make = make
         self._wanted = False  # whether a task waits for its turn, or is in its block
         self._tenure: Tenure | None = None
+        self._granted: Contender | None = None  # that of the last grant
         self._last_token: int | None = None  # of an earlier session
         self.driver = Driver(connection, group, self)
         self._turn = self.driver.loop.lock()  # among tasks of this program
@@ -107,6 +108,8 @@ class Mutex:
         await tenure.begin()
         with self.driver.thread_lock:
             self._tenure = tenure
+            if self.contender is not self._granted:
+                tenure.lose()  # the session of the grant has ended in between
             self.changed()
 
     def _may_enter(self) -> bool:
@@ -117,6 +120,7 @@ class Mutex:
         conflict = self.contender.conflict
         if conflict is not None:
             raise conflict
+        self._granted = self.contender
         return self.contender.holds
 
     async def __aexit__(
