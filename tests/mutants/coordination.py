@@ -7,6 +7,7 @@ from groupcomm_client.coordination.confirming import Confirmation
 from groupcomm_client.coordination.mutex import contender
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm, Kind, Word
 from groupcomm_client.coordination.mutex.contender import Contender, Phase
+from groupcomm_client.coordination.tokens import Latest
 from groupcomm_client.events import Received
 from tests.mutants.mutant import Mutant, Right, mutant
 
@@ -49,7 +50,7 @@ def token_is_a_time(_right: Right) -> Right:
     return token_of
 
 
-@mutant((contender.Latest, "note"))
+@mutant((Latest, "note"))
 def token_is_that_of_the_first_view(right: Right) -> Right:
     """A token is the position of the view with which the session began."""
 

@@ -56,7 +56,7 @@ class Competitor:
 
     def lose(self) -> None:
         self.contender.lose()
-        assert not self.contender.holds, f"{self.me} holds it after its session"
+        assert not self.contender.holds, f"it holds the mutex after its session: {self.me}"
         self.note()
 
     def take(self, event: Event) -> None:
@@ -199,7 +199,7 @@ class Arena:
         tokens = [tenure.token for tenure in self.tokens]
         assert len(set(tokens)) == len(tokens), "two grants have one token"
         for before, after in pairwise(sorted(self.sound, key=lambda each: each.began)):
-            assert before.ended <= after.began, "two were in, and both have left normally"
+            assert before.ended <= after.began, "two were in and both have left normally"
         for tenure in self.sound:
             earlier = (each.token for each in self.tokens if each.began < tenure.began)
             assert max(earlier, default=-1) < tenure.token, "a token does not rise"

@@ -280,6 +280,8 @@ def test_different_forms_in_one_group_are_errors_on_both_sides(
                     pass
                 async with join_mutex(other, "m", form="acknowledged") as second:
                     for mutex in (first, second):
+                        contender = mutex.contender
+                        await mutex.driver.until(lambda c=contender: c.conflict is not None)  # type: ignore[misc]
                         with pytest.raises(RulesDiffer, match=r"form='a.* Give the same form"):
                             await mutex.__aenter__()
                 await first.driver.until(lambda: first.contender.conflict is None)

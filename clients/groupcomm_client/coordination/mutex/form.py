@@ -34,12 +34,11 @@ class Form(Protocol):
 
     A member has one request at a time: it calls `request`, at some time `holds` becomes true, and
     it calls `release`.
-
-    Attributes:
-        breaks: how often others may have gone on without this member.
     """
 
-    breaks: int
+    @property
+    def breaks(self) -> int:
+        """Return how often others may have gone on without this member."""
 
     @property
     def holds(self) -> bool:
