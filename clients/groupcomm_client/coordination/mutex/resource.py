@@ -90,7 +90,7 @@ class Resource:
             self.refused.append(event.sender)
 
 
-class _Keeper:
+class _ResourceParticipant:
     """What the driver of a resource tells it."""
 
     is_busy = False
@@ -153,8 +153,8 @@ async def keep_resource(
         return make_contender(form, session.member, group, programs, session.view)
 
     resource = Resource(make(connection), on_use)
-    keeper = _Keeper(resource, make)
-    keeper.driver = Driver(connection, group, keeper)
-    async with driving(keeper.driver):
+    participant = _ResourceParticipant(resource, make)
+    participant.driver = Driver(connection, group, participant)
+    async with driving(participant.driver):
         yield resource
-    keeper.driver.check_ended()
+    participant.driver.check_ended()
