@@ -104,8 +104,11 @@ async def test_a_leader_whose_next_view_unites_parts_was_cut_off(
     election = election_of(KIM, candidates)
     show(election, daemons(7), view_of(Cause.JOIN, *ALL))
 
+    terms: list[int] = []
+
     async def lead() -> None:
         async with election.leading():
+            terms.append(election.term)
             show(election, *batch)
             await trio.lowlevel.checkpoint()
 
@@ -117,3 +120,5 @@ async def test_a_leader_whose_next_view_unites_parts_was_cut_off(
             await lead()
         async with election.leading():  # the oldest of all leads again
             await trio.lowlevel.checkpoint()
+            assert (election.term > terms[0]) is lost
+            assert (election.term == terms[0]) is not lost
