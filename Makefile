@@ -128,6 +128,9 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
+	@$(PYTHON) -m tests.campaigns.tenures
+	@$(PYTHON) -m tests.campaigns.tenures --part mutex --loop trio --reconnect --kills 500
+	@$(PYTHON) -m tests.campaigns.tenures --part replica --loop trio --reconnect --kills 100
 	@$(PYTHON) -m tests.campaigns.shared_work --jobs 100000 --workers 8 --kills 50
 	@$(PYTHON) -m tests.campaigns.shared_work --waiting 20000
 	@$(PYTHON) -m tests.campaigns.history_seeds 1:1000 --crowd history

@@ -159,7 +159,7 @@ class ClientProtocol:
         self._trace: SessionTrace | None = None  # made once the session has its identity
         self._greeted_us = 0
         self._doubt = Doubt()
-        self._views_waiting = 0  # the group views among the events
+        self._views_waiting = 0  # the views of daemons among the events
 
     def _filter(self, filters: Sequence[Factory]) -> "Filtering":
         from groupcomm_client.filters.filtering import Filtering  # noqa: PLC0415 - few need it
@@ -489,6 +489,11 @@ class ClientProtocol:
             self.view = [event for event in events if isinstance(event, DaemonView)][-1]
             self._views_waiting = 0
         return events
+
+    @property
+    def has_view_waiting(self) -> bool:
+        """Return whether a view of daemons is among the events that wait."""
+        return self._views_waiting > 0
 
     def put_before(self, events: Sequence[Received]) -> None:
         """Queue some events before those that wait."""

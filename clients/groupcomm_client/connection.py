@@ -14,7 +14,7 @@ from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.bundler import PART_BYTES, in_parts
 from groupcomm_client.byte_stream import Stream
-from groupcomm_client.client_protocol import ClientProtocol, read_answer
+from groupcomm_client.client_protocol import MOST_UNREAD, ClientProtocol, read_answer
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
@@ -91,6 +91,36 @@ class Connection:
     def in_doubt(self) -> int:
         """Return the most messages, of those sent last, that may never have reached the daemon."""
         return self._session.protocol.in_doubt
+
+    # ---- sessions, for coordination ----
+
+    def present_session(self) -> "Connection":
+        """Return a connection that is over when the present session is."""
+        return self
+
+    async def next_session(self, ended: "Connection", why: SessionEnded) -> "Connection":
+        """Return the connection of the session after one that has ended; raise `why` if there is
+        none."""
+        raise why
+
+    async def receive_of(
+        self, session: "Connection", may_move: Callable[[], bool]
+    ) -> list[Received]:
+        """Return the events of one session that have come, at least one.
+
+        Args:
+            session: the connection of that session.
+            may_move: returns whether a session may be left whose daemon is about to stop.
+
+        Raises:
+            SessionEnded: that session is over.
+        """
+        return await session.receive_batch()
+
+    def read_ready(self) -> None:
+        """Read what has arrived, without waiting, unless much was not received yet."""
+        if len(self._session.protocol.events) < MOST_UNREAD:
+            self._session.stream.read_ready()
 
     # ---- groups ----
 

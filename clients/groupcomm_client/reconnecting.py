@@ -25,7 +25,6 @@ from groupcomm.errors import (
 )
 from groupcomm.events import DaemonStopping, GroupView, Ordered
 from groupcomm.session.bundler import in_parts
-from groupcomm_client.client_protocol import MOST_UNREAD
 from groupcomm_client.connection import Connection, Destinations, Session
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.filters.factories import Factory
@@ -128,6 +127,43 @@ class ReconnectingConnection(Connection):
         self._closed = False
         self._last: Position | None = None
         self._random = Random()
+
+    # ---- sessions, for coordination ----
+
+    def present_session(self) -> Connection:
+        """Return a connection that is over when the present session is."""
+        return Connection(self._session, self.loop)
+
+    async def next_session(self, ended: Connection, why: SessionEnded) -> Connection:
+        """Return the connection of the session after one that has ended.
+
+        Its first events may be some of earlier sessions, up to a `Reconnected`.
+
+        Raises:
+            SessionEnded: no further session can follow.
+        """
+        self._check_open()
+        session = self._session
+        if session.protocol is ended.protocol:
+            session = await self._renew(session, why)
+        return Connection(session, self.loop)
+
+    async def receive_of(self, session: Connection, may_move: Callable[[], bool]) -> list[Received]:
+        """Return the events of one session, or leave it; see `Connection.receive_of`."""
+        while True:
+            present = self._session
+            if present.protocol is not session.protocol:
+                raise SessionEnded(_PARTED.code, str(_PARTED))
+            wait_s = None
+            if present.protocol.stopping is not None and not present.protocol.has_events():
+                wait_s = self._retry_in_s(present)
+            if wait_s is None:
+                return await session.receive_batch()
+            if wait_s == 0.0 and may_move():
+                await self._follow(present)
+                continue
+            with suppress(TimeoutError):
+                return await session.receive_batch(timeout_s=LOOK_S)
 
     # ---- groups ----
 
@@ -357,8 +393,7 @@ class ReconnectingConnection(Connection):
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_S
-            if len(session.protocol.events) < MOST_UNREAD:  # else it is behind
-                session.stream.read_ready()
+            self.read_ready()
         if session.protocol.stopping is None:
             return session
         return await self._follow(session)

@@ -19,7 +19,7 @@ from contextlib import (
     suppress,
 )
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from groupcomm.events import GroupView
 from groupcomm.level import ServiceLevel
@@ -40,6 +40,9 @@ from groupcomm_client.requests import Pending, PendingOrder
 
 if TYPE_CHECKING:
     from groupcomm_client.end_to_end.credentials import GroupSecret
+
+READER_S: Final = 0.05
+"""The longest wait for another thread that reads what has arrived."""
 
 _Value = TypeVar("_Value")
 
@@ -397,12 +400,16 @@ class ThreadStream:
             os.eventfd_write(self._alarm, 1)
 
     def read_ready(self) -> None:
-        """Read the bytes that have arrived already, unless another thread waits for them."""
+        """Read the bytes that have arrived already; if another thread does, let it be done."""
         with self._lock:
-            if not self._reading and self._socket.fileno() >= 0:
+            if self._socket.fileno() < 0:
+                return
+            if not self._reading:
                 read_some(self._socket, self._protocol)
                 self._set_watch()
                 self._lock.notify_all()
+            elif _is_readable(self._socket.fileno()):
+                self._lock.wait(READER_S)
 
     # ---- out ----
 
@@ -427,6 +434,12 @@ class ThreadStream:
                     read_some(self._socket, self._protocol)
                     self._set_watch()
                     self._lock.notify_all()
+
+
+def _is_readable(file: int) -> bool:
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class ThreadLock:

@@ -115,8 +115,9 @@ class TrioStream(CoalescingStream):
 
     def read_ready(self) -> None:
         """Read the bytes that have arrived already, without waiting."""
-        if self._socket.fileno() >= 0 and not self._reading:  # else it would wait for more
-            read_some(self._socket, self._protocol)
+        if self._socket.fileno() >= 0:
+            if read_some(self._socket, self._protocol) and self._reading:
+                trio.lowlevel.notify_closing(self._socket)  # wakes the task that waits for more
             self._readers.unpark_all()
 
     def _wake_earlier(self) -> None:

@@ -153,8 +153,6 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
     match news:
         case ViewInstalled():
             _log_view(news)
-            if news.no_room:
-                _log_no_room(news)
             if news.left:
                 _log_left(news, status())
         case TokenLate(silent_s=silent_s, timeout_s=timeout_s):
@@ -211,6 +209,8 @@ def _log_drained(news: DrainOver) -> None:
 
 
 def _log_view(news: ViewInstalled) -> None:
+    if news.no_room:
+        _log_no_room(news)
     names = [daemon.name for daemon in news.view.daemons]
     _log.info(
         "view %s: %s",

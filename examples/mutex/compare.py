@@ -17,8 +17,10 @@ import groupcomm_client as gc
 from groupcomm.events import MemberId, Message
 from groupcomm_client.coordination.driving import driving
 from groupcomm_client.coordination.mutex import FORMS, Mutex
+from groupcomm_client.coordination.mutex.contender import Contender
 from groupcomm_client.coordination.mutex.form import Form, Send
 from groupcomm_client.coordination.mutex.mutex import make_form
+from groupcomm_client.coordination.rules import Rules
 from groupcomm_client.events import Received
 from groupcomm_tools.local_cluster import LocalCluster
 
@@ -31,6 +33,10 @@ class Counting:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.multicasts = self.private = self.received = 0
+
+    @property
+    def breaks(self) -> int:
+        return self.form.breaks
 
     @property
     def holds(self) -> bool:
@@ -66,8 +72,11 @@ async def measure(form: str, programs: int, rounds: int) -> dict[str, object]:
         for number in range(programs):
             daemon = cluster[DAEMONS[number % len(DAEMONS)]]
             connection = await stack.enter_async_context(gc.connect(str(daemon.unix)))
-            forms.append(Counting(make_form(form, connection.member, "compare")))
-            mutexes.append(Mutex(connection, "compare", forms[-1]))
+            me = connection.member
+            counting = Counting(make_form(form, me, "compare"))
+            contender = Contender(counting, me, "compare", Rules(form, None))
+            forms.append(counting)
+            mutexes.append(Mutex(connection, "compare", lambda _, found=contender: found))  # type: ignore[misc]
             await stack.enter_async_context(driving(mutexes[-1].driver))
         for mutex in mutexes:  # all programs know each other once all have entered
             async with mutex:

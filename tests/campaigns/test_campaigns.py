@@ -20,6 +20,7 @@ from tests.campaigns import (
     rolling_upgrade,
     shared_work,
     store,
+    tenures,
 )
 
 
@@ -30,6 +31,26 @@ def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(shown.out)
     assert (status, found["violations"], found["kills"]) == (0, [], 1), shown.err
     assert found["per_program"] == [10] * 5
+
+
+def test_who_leaves_the_mutex_normally_was_alone_though_its_host_stood_still(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Run one fault; the long form has all parts, loops and faults."""
+    options = ["--part", "mutex", "--loop", "trio", "--reconnect", "--fault", "host_stopped"]
+    status = tenures.main(options)
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (status, found["violations"]) == (0, []), shown.err
+    assert found["tenures"] > 2
+
+
+@pytest.mark.long
+def test_no_part_says_that_it_holds_what_others_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    status = tenures.main([])
+    shown = capsys.readouterr()
+    found = [json.loads(line) for line in shown.out.splitlines()]
+    assert (status, len(found)) == (0, 18), shown.out + shown.err
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Every mutant of history and of shared work is on its page, and still fits what it replaces.
+"""Every mutant of history, shared work and the mutex is on its page, and fits what it replaces.
 
 `python -m tests.mutants.crowds` hunts them in their crowds. Those that no crowd has found are found
 by a test each, which fails while the mutant is there.
@@ -14,7 +14,11 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from tests.groupcomm.sim.test_mutants import CROWD_ROWS
-from tests.groupcomm_client.coordination import test_work_exchange, test_work_queue
+from tests.groupcomm_client.coordination import (
+    test_mutex_forms,
+    test_work_exchange,
+    test_work_queue,
+)
 from tests.groupcomm_client.history import test_live, test_subscriber
 from tests.groupcomm_tools.archive import (
     test_agreement,
@@ -54,6 +58,12 @@ FINDERS: Final[dict[str, Callable[..., None]]] = {
     "late-report-of-an-earlier-assignment-counts": (
         test_work_queue.test_only_its_worker_says_of_the_present_assignment_that_it_failed
     ),
+    "transitional-mark-confirms": (
+        test_mutex_forms.test_a_mark_of_the_transitional_part_confirms_nothing_before_the_next_view
+    ),
+    "requests-of-others-last-through-reports": (
+        test_mutex_forms.test_a_request_whose_release_came_elsewhere_is_forgotten
+    ),
     "nobody-goes-on-for-the-lost": (
         test_work_exchange.test_another_one_goes_on_for_a_worker_that_leaves
     ),
@@ -61,7 +71,7 @@ FINDERS: Final[dict[str, Callable[..., None]]] = {
 """The tests that find what no crowd does, by mutant; some take a folder."""
 
 FOUND_BY_CROWD: Final = re.compile(
-    r"(history|cursors|digests|compaction|work): \d+ \| [a-zA-Z0-9 ]+"
+    r"(history|cursors|digests|compaction|work|mutex): \d+ \| [a-zA-Z0-9 ]+"
 )
 
 

@@ -1,4 +1,4 @@
-"""Hunt mutants of history and of shared work: python -m tests.mutants.crowds [NAME ...]
+"""Hunt mutants of history, shared work and the mutex: python -m tests.mutants.crowds [NAME ...]
 
 Each is run by its crowd, under all faults, seed by seed, until the crowd's checks find it. Prints
 the table of docs/mutants.md.
@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from tests.groupcomm_client.coordination import faulty_shop
+from tests.groupcomm_client.coordination import arena, faulty_shop
 from tests.groupcomm_client.history import (
     faulty,
     test_compacted_lines,
     test_cursor_lines,
     test_same_digests,
 )
-from tests.mutants import history, work
+from tests.mutants import coordination, history, work
 from tests.mutants.mutant import Mutant
 
 PLAYS: Final[dict[str, Callable[[int], object]]] = {
@@ -27,6 +27,7 @@ PLAYS: Final[dict[str, Callable[[int], object]]] = {
     "digests": test_same_digests.compared,
     "compaction": test_compacted_lines.compacted,
     "work": faulty_shop.play,
+    "mutex": arena.play,
 }
 """Run one seed of a crowd; raise AssertionError for what does not hold."""
 
@@ -36,6 +37,7 @@ CROWDS: Final[tuple[tuple[str, tuple[Mutant, ...]], ...]] = (
     ("digests", history.DIGEST_BUGS),
     ("compaction", history.COMPACTION_BUGS),
     ("work", work.BUGS),
+    ("mutex", coordination.BUGS),
 )
 
 MOST_WORDS: Final = 9
@@ -77,7 +79,9 @@ def said(error: Exception) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Hunt mutants of history and of shared work.")
+    parser = argparse.ArgumentParser(
+        description="Hunt mutants of history, shared work and the mutex."
+    )
     parser.add_argument("names", nargs="*", help="all without any")
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=10.0, help="for each, at most")

@@ -17,10 +17,10 @@ from groupcomm_client.coordination.requests import (
     calling,
     serve,
 )
+from groupcomm_client.coordination.rules import RulesDiffer
 from groupcomm_client.coordination.working import (
     Job,
     JobLost,
-    RulesDiffer,
     SetAside,
     Worker,
     work,

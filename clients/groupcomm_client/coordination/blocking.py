@@ -54,8 +54,8 @@ __all__ = [
 class BlockingMutex:
     """One program's side of a mutex, made by `join_mutex`. Threads of one program get it in turn.
 
-    If this program is cut off while it holds the mutex, the calls to this library in its block end,
-    and MutexLost is raised at the end of the block at the latest.
+    If this program is cut off while it holds the mutex, or its session ends, the calls to this
+    library in its block end, and MutexLost is raised at the end of the block at the latest.
     """
 
     def __init__(self, awaited: Mutex) -> None:
@@ -69,8 +69,13 @@ class BlockingMutex:
 
     @property
     def holds(self) -> bool:
-        """Return whether this program holds the mutex, and is not cut off."""
+        """Return whether this program holds the mutex, as far as its host knows."""
         return self.awaited.holds
+
+    @property
+    def token(self) -> int:
+        """Return the fencing token of the present or last tenure; see `coordination.Mutex`."""
+        return self.awaited.token
 
     def __enter__(self) -> None:
         """Wait for this program's turn; raise SessionEnded if the session is over."""
@@ -90,7 +95,7 @@ def join_mutex(
     connection: BlockingConnection,
     group: str,
     *,
-    form: str = "agreed",
+    form: str = mutex.DEFAULT_FORM,
     programs: int | None = None,
 ) -> Iterator[BlockingMutex]:
     """Compete for a mutex for the length of a block; see `coordination.join_mutex`."""
@@ -105,13 +110,15 @@ def keep_resource(
     group: str,
     on_use: Callable[[MemberId, bytes], None],
     *,
-    form: str = "acknowledged",
+    form: str = mutex.DEFAULT_FORM,
+    programs: int | None = None,
 ) -> Iterator[Resource]:
     """Be the resource for the length of a block; see `coordination.keep_resource`.
 
     `on_use` is called in a thread of its own.
     """
-    with run_block(mutex.keep_resource(connection.awaited, group, on_use, form=form)) as resource:
+    block = mutex.keep_resource(connection.awaited, group, on_use, form=form, programs=programs)
+    with run_block(block) as resource:
         yield resource
 
 
@@ -128,13 +135,18 @@ class BlockingElection:
 
     @property
     def leader(self) -> MemberId | None:
-        """Return the member that leads; None while too few are together, or after the session."""
+        """Return the member that leads; None while too few are together, or without a session."""
         return self._awaited.leader
 
     @property
     def leads(self) -> bool:
-        """Return whether this program leads."""
+        """Return whether this program leads, as far as its host knows."""
         return self._awaited.leads
+
+    @property
+    def term(self) -> int:
+        """Return the fencing token of the present or last term; see `coordination.Election`."""
+        return self._awaited.term
 
     def until_leading(self) -> None:
         """Wait until this program leads; raise SessionEnded if the session is over."""

@@ -204,19 +204,25 @@ class Replica:
         *,
         replicas: int | None = None,
         inputs: frozenset[str] = frozenset(),
+        as_of: Position | None = None,
+        needs_majority: bool = False,
     ) -> None:
-        """Begin with no state of the group, before the first view of it.
+        """Begin before the first view of the group.
 
         Args:
             me: this replica's session, which joins `group` and sends nothing else to it.
             group: a group of all replicas, and of nobody else.
-            machine: a new state machine.
+            machine: a new state machine, or one that an earlier session of this program has left.
             replicas: the number of replicas, absent ones included: then more than half of them must
                 be together to continue. None: each part of a partition continues by itself, and
                 when parts meet again all but one of their states are lost, unless the machine is
                 mergeable.
             inputs: groups that this replica has joined before; a mergeable machine gets their
                 AGREED and SAFE messages.
+            as_of: the place of the last message that the machine has applied in an earlier session;
+                None for a new one. It counts like the state of a part of the network.
+            needs_majority: whether a part whose daemons are known to be less than half of all does
+                not continue: then no state that was made there wins over that of the others.
         """
         self._merging = machine if isinstance(machine, MergeableMachine) else None
         self._machine = self._merging or Plain(machine)  # type: ignore[arg-type]  # the other one
@@ -225,10 +231,11 @@ class Replica:
         self.status = Status.SETTLING
         self.holders: frozenset[MemberId] = frozenset((me,))
         self.view: GroupView | None = None
-        self.as_of: Position | None = None
+        self.as_of: Position | None = as_of
         self._me = me
         self._group = group
         self._replicas = replicas
+        self._needs_majority = needs_majority
         self._quorum = 0 if replicas is None else replicas // 2 + 1
         self._numbers = 0
         self._actions: list[Action] = []
@@ -298,9 +305,15 @@ class Replica:
         """Return whether no replica in the view can have a later state than the holders."""
         if view.cause is not Cause.NETWORK:
             return True  # a replica that joins has none
+        if self._is_minor:
+            return False
         if self._replicas is not None:
             return len(self.holders) >= self._quorum
         return self.holders == frozenset(view.members)
+
+    @property
+    def _is_minor(self) -> bool:
+        return self._needs_majority and self._majority is False
 
     def _go_on(self, view: GroupView) -> None:
         self._apply(self._step_of(view))
@@ -378,6 +391,8 @@ class Replica:
 
     def _decide(self, view: GroupView, at: Position) -> None:
         """Choose the state to continue with, once no better one can turn up."""
+        if self._is_minor:
+            return
         members = frozenset(view.members)
         covered: set[MemberId] = set()
         with_state: set[MemberId] = set()

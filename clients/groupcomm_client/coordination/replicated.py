@@ -22,7 +22,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from groupcomm.errors import GroupCommError, SessionEnded
+from groupcomm.clocks.stamp import Position
+from groupcomm.errors import GroupCommError
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving
@@ -34,28 +35,42 @@ class OutcomeUnknown(GroupCommError):
     """Raised if nobody knows whether the command was applied; the caller decides on a retry."""
 
 
+class _Call:
+    """A command whose outcome is awaited."""
+
+    def __init__(self) -> None:
+        self.outcome: Done | Unknown | None = None
+
+
 class Replicated:
     """One replica of a state machine; made by `replicate`."""
 
     def __init__(
         self, connection: Connection, group: str, machine: StateMachine, replicas: int | None
     ) -> None:
-        self.replica = Replica(connection.member, group, machine, replicas=replicas)
-        self.driver = Driver(connection, group, self._accept)
-        self._outcomes: dict[int, Done | Unknown | None] = {}  # the outcomes of waiting calls
+        self._group = group
+        self._machine = machine
+        self._replicas = replicas
+        self._as_of: Position | None = None  # what the machine has applied in earlier sessions
+        self._calls: dict[int, _Call] = {}  # by the number of the command
+        self.driver = Driver(connection, group, self)
 
     @property
     def is_current(self) -> bool:
         """Return whether the state here is that of the group, and enough replicas have it."""
-        return self.replica.has_quorum and self.driver.ended is None
+        return self.replica.has_quorum and self.driver.is_live
+
+    @property
+    def _is_current(self) -> bool:
+        return self.replica.has_quorum and self.driver.session is not None
 
     async def until_current(self) -> None:
         """Wait until the state here is that of the group, and enough replicas have it.
 
         Raises:
-            SessionEnded: the session is over.
+            SessionEnded: the session is over, and no other follows.
         """
-        await self.driver.until(lambda: self.is_current)
+        await self.driver.until(lambda: self._is_current)
 
     async def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
         """Have every replica apply a command; return the result of `apply` here.
@@ -71,38 +86,67 @@ class Replicated:
 
         Raises:
             OutcomeUnknown: the network was partitioned or the session ended, and nobody here can
-                know whether the command was applied.
+                know whether the command was applied. With ``reconnect=True`` the next call waits
+                for the next session.
             SessionEnded: the session is over, and the command was not sent.
         """
-        await self.until_current()
-        with self.driver.thread_lock:
-            number, data = self.replica.command(command)
-            self._outcomes[number] = None
+        call = _Call()
+        number = await self._send(call, command, level)
         try:
-            self.driver.send(data, level=level)
-            try:
-                await self.driver.until(lambda: self._outcomes[number] is not None)
-            except SessionEnded as error:
-                raise OutcomeUnknown(
-                    "the session ended before the result of the command came, so it may have "
-                    f"been applied or not: {error}"
-                ) from None
-            outcome = self._outcomes[number]
+            await self.driver.until(lambda: call.outcome is not None)
         finally:
-            del self._outcomes[number]
-        if isinstance(outcome, Done):
-            return outcome.result
+            with self.driver.thread_lock:
+                if self._calls.get(number) is call:
+                    del self._calls[number]
+        if isinstance(call.outcome, Done):
+            return call.outcome.result
         raise OutcomeUnknown(
-            "the network was partitioned before enough replicas had applied the command, so "
-            "it may be lost or not"
+            "the network was partitioned, or the session ended, before enough replicas had applied"
+            " the command: it may be lost or not"
         )
 
-    def _accept(self, event: Received) -> None:
+    async def _send(self, call: _Call, command: bytes, level: ServiceLevel) -> int:
+        """Send a command once this replica is current; return its number."""
+        while True:
+            await self.until_current()
+            with self.driver.thread_lock:
+                if self._is_current:  # otherwise another thread has noticed the end
+                    number, data = self.replica.command(command)
+                    self._calls[number] = call
+                    self.driver.send(data, level=level)
+                    return number
+
+    # ---- what the driver tells ----
+
+    is_busy = False
+
+    def begin(self, session: Connection) -> None:
+        """See `Participant`."""
+        self.replica = Replica(
+            session.member,
+            self._group,
+            self._machine,
+            replicas=self._replicas,
+            as_of=self._as_of,
+        )
+
+    def accept(self, event: Received) -> None:
+        """See `Participant`."""
         for action in self.replica.handle(event):
             if isinstance(action, Send):
                 self.driver.send(action.data)
-            elif action.number in self._outcomes:  # otherwise its caller has given up
-                self._outcomes[action.number] = action
+            elif action.number in self._calls:  # otherwise its caller has given up
+                self._calls.pop(action.number).outcome = action
+
+    def lose(self) -> None:
+        """See `Participant`."""
+        self._as_of = self.replica.as_of
+        calls, self._calls = self._calls, {}
+        for number, call in calls.items():
+            call.outcome = Unknown(number)
+
+    def changed(self) -> None:
+        """See `Participant`."""
 
 
 @asynccontextmanager
@@ -110,6 +154,9 @@ async def replicate(
     connection: Connection, group: str, machine: StateMachine, *, replicas: int | None = None
 ) -> AsyncIterator[Replicated]:
     """Be a replica for the length of a block.
+
+    With ``reconnect=True`` it is not current from the end of a session until the next one has got
+    the state of the group, or has brought its own along where nobody has a later one.
 
     Args:
         connection: a connection for this alone; nothing else may receive from it.
@@ -123,8 +170,10 @@ async def replicate(
 
     Raises:
         LocalProtocolError: the name of the group is invalid.
-        SessionEnded: the session is over.
+        AccessRefused: the daemon's rules do not allow to join it, or no longer.
+        SessionEnded: the session is over, and no other follows; also at the end of the block.
     """
     found = Replicated(connection, group, machine, replicas)
     async with driving(found.driver):
         yield found
+    found.driver.check_ended()

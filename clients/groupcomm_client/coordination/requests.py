@@ -22,17 +22,18 @@ cut off or died between handling it and replying. `call_all` has every server ha
 import enum
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias
 
 import attrs
 import msgspec
 
-from groupcomm.errors import GroupCommError
+from groupcomm.errors import GroupCommError, SessionEnded
 from groupcomm.events import GroupView, MemberId, Message
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving, running
 from groupcomm_client.events import Received
+from groupcomm_client.loops import Tasks
 from groupcomm_client.undecodable import UNDECODABLE
 
 AT_ONCE: Final = 16
@@ -165,54 +166,79 @@ class Rota:
         return next((server for server in in_turn if server in members), None)
 
 
+class _Server:
+    """One server: its rota in the present session, and the requests that it works on."""
+
+    is_busy = False
+
+    def __init__(self, connection: Connection, group: str, handler: Handler, tasks: Tasks) -> None:
+        self._group = group
+        self._handler = handler
+        self._tasks = tasks
+        self._waiting: deque[tuple[Key, Request, Whom]] = deque()
+        self._working = 0
+        self.driver = Driver(connection, group, self)
+
+    def begin(self, session: Connection) -> None:
+        """See `Participant`."""
+        self._rota = Rota(session.member)
+
+    def accept(self, event: Received) -> None:
+        """See `Participant`."""
+        self._waiting.extend(self._rota.handle(event, self._group))
+        self._start_some()
+
+    def lose(self) -> None:
+        """See `Participant`: requests that wait are those of other servers now."""
+        self._waiting.clear()
+
+    def changed(self) -> None:
+        """See `Participant`."""
+
+    def _start_some(self) -> None:
+        while self._waiting and self._working < AT_ONCE:
+            self._working += 1
+            self._tasks.start(self._do, *self._waiting.popleft())
+
+    async def _do(self, key: Key, request: Request, whom: Whom) -> None:
+        failed = False
+        try:
+            data = await self._handler(request)
+        except Exception as error:  # the caller has to learn of every error
+            data, failed = f"{type(error).__name__}: {error}".encode(), True
+        reply = Reply(*key, data, failed, request.servers)
+        to = [key[0].name, self._group] if whom is Whom.ONE else [key[0].name]
+        with suppress(SessionEnded):
+            await self.driver.until_session()  # a reply of an earlier session is still one
+        self.driver.send(_encoder.encode(reply), to=to)
+        with self.driver.thread_lock:
+            self._working -= 1
+            self._start_some()
+
+
 async def serve(connection: Connection, group: str, handler: Handler) -> None:
-    """Be a server, until the session ends or the task is cancelled.
+    """Be a server, until the last session ends or the task is cancelled.
 
     Args:
-        connection: a connection for this alone; nothing else may receive from it.
+        connection: a connection for this alone; nothing else may receive from it. With
+            ``reconnect=True`` the next session serves, too; requests that wait when one ends are
+            left to the other servers.
         group: the group of the servers.
         handler: handles a request, and returns the reply; an exception is reported to the caller.
 
     Raises:
         LocalProtocolError: the name of the group is invalid.
-        SessionEnded: the session is over.
+        AccessRefused: the daemon's rules do not allow to join it, or no longer.
+        SessionEnded: the session is over, and no other follows.
     """
-    rota = Rota(connection.member)
-    waiting: deque[tuple[Key, Request, Whom]] = deque()
-    working = 0
-
-    async def do(key: Key, request: Request, whom: Whom) -> None:
-        nonlocal working
-        failed = False
-        try:
-            data = await handler(request)
-        except Exception as error:  # the caller has to learn of every error
-            data, failed = f"{type(error).__name__}: {error}".encode(), True
-        reply = Reply(*key, data, failed, request.servers)
-        to = [key[0].name, group] if whom is Whom.ONE else [key[0].name]
-        driver.send(_encoder.encode(reply), to=to)
-        with driver.thread_lock:
-            working -= 1
-            start_some()
-
-    def start_some() -> None:
-        nonlocal working
-        while waiting and working < AT_ONCE:
-            working += 1
-            tasks.start(do, *waiting.popleft())
-
-    def accept(event: Received) -> None:
-        waiting.extend(rota.handle(event, group))
-        start_some()
-
-    driver = Driver(connection, group, accept)
     async with connection.loop.tasks() as tasks:
+        server = _Server(connection, group, handler, tasks)
         try:
-            async with driving(driver):
-                await driver.until(lambda: False)  # raises when the session ends
+            async with driving(server.driver):
+                await server.driver.until(lambda: False)  # raises when the last session ends
         finally:
-            with driver.thread_lock:
-                waiting.clear()
+            with server.driver.thread_lock:
+                server.lose()
 
 
 @attrs.frozen
@@ -230,28 +256,35 @@ class Replies:
     missing: tuple[MemberId, ...]
 
 
+class _Asked:
+    """A request whose replies are awaited."""
+
+    def __init__(self) -> None:
+        self.replies: dict[MemberId, Reply] = {}
+        self.is_cut = False  # the session to which replies would come is over
+
+
 class Caller:
     """A program that makes requests; made by `calling`."""
 
+    is_busy = False
+
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.driver = Driver(connection, "", self._accept)
         self._number = 0
-        self._replies: dict[int, dict[MemberId, Reply]] = {}  # the replies to the calls that wait
+        self._asked: dict[int, _Asked] = {}  # the calls that wait
+        self.driver = Driver(connection, "", self)
 
     async def call(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> bytes:
         """Have one server of a group handle a request; return its reply.
 
         Raises:
-            NoReply: no reply came in time; the request may have been handled.
+            NoReply: no reply came in time, or the session ended first; the request may have been
+                handled. With ``reconnect=True`` the next call waits for the next session.
             CallFailed: the server could not handle the request.
-            SessionEnded: the session is over.
+            SessionEnded: the session is over, and no other follows.
         """
         replies = await self._ask(group, Whom.ONE, data, timeout_s, bool)
-        if not replies:
-            raise NoReply(
-                f"no reply of group {group!r} came in {timeout_s:g} s; is a server running?"
-            )
         reply = next(iter(replies.values()))
         if reply.failed:
             raise CallFailed(reply.data.decode(errors="replace"))
@@ -261,18 +294,14 @@ class Caller:
         """Have every server of a group handle a request; return the replies that came in time.
 
         Raises:
-            NoReply: no reply came in time.
-            SessionEnded: the session is over.
+            NoReply: no reply came in time, or before the session ended.
+            SessionEnded: the session is over, and no other follows.
         """
 
         def is_whole(replies: dict[MemberId, Reply]) -> bool:
             return any(replies.keys() >= set(reply.servers) for reply in replies.values())
 
         replies = await self._ask(group, Whom.ALL, data, timeout_s, is_whole)
-        if not replies:
-            raise NoReply(
-                f"no reply of group {group!r} came in {timeout_s:g} s; is a server running?"
-            )
         servers = next(iter(replies.values())).servers
         return Replies(
             {server: reply.data for server, reply in replies.items() if not reply.failed},
@@ -288,27 +317,55 @@ class Caller:
         timeout_s: float,
         enough: Callable[[dict[MemberId, Reply]], bool],
     ) -> dict[MemberId, Reply]:
-        replies: dict[MemberId, Reply] = {}
+        """Send a request; return the replies that have come in time, at least one."""
+        asked = _Asked()
         with self.driver.thread_lock:
             self._number += 1
             number = self._number
-            self._replies[number] = replies
-        try:
-            self.driver.send(_encoder.encode(Call(number, whom, data)), to=group)
-            await self.driver.loop.timeout(
-                timeout_s, lambda: self.driver.until(lambda: enough(replies))
-            )
-        finally:
-            del self._replies[number]
-        return replies
 
-    def _accept(self, event: Received) -> None:
+        async def ask() -> None:
+            await self.driver.until_session()
+            with self.driver.thread_lock:
+                self._asked[number] = asked
+                asked.is_cut = self.driver.session is None
+                self.driver.send(_encoder.encode(Call(number, whom, data)), to=group)
+            await self.driver.until(lambda: asked.is_cut or enough(asked.replies))
+
+        try:
+            await self.driver.loop.timeout(timeout_s, ask)
+        finally:
+            self._asked.pop(number, None)
+        if asked.replies:
+            return asked.replies
+        if asked.is_cut:
+            raise NoReply(
+                f"the session ended before a reply of group {group!r} came: the request may have"
+                " been handled; call again if it may be handled twice"
+            )
+        raise NoReply(f"no reply of group {group!r} came in {timeout_s:g} s; is a server running?")
+
+    # ---- what the driver tells ----
+
+    def begin(self, session: Connection) -> None:
+        """See `Participant`."""
+        self._me = session.member
+
+    def accept(self, event: Received) -> None:
+        """See `Participant`."""
         if isinstance(event, Message):
             word = _decode_untrusted(event.data)
-            if isinstance(word, Reply) and word.caller == self.connection.member:
-                replies = self._replies.get(word.number)
-                if replies is not None:  # otherwise no caller waits any more
-                    replies[event.sender] = word
+            if isinstance(word, Reply) and word.caller == self._me:
+                asked = self._asked.get(word.number)
+                if asked is not None:  # otherwise no caller waits any more
+                    asked.replies[event.sender] = word
+
+    def lose(self) -> None:
+        """See `Participant`."""
+        for asked in self._asked.values():
+            asked.is_cut = True
+
+    def changed(self) -> None:
+        """See `Participant`."""
 
 
 @asynccontextmanager

@@ -121,6 +121,20 @@ class Sharing:
         self._under_way: int | None = None  # the number of the command that is not delivered yet
         self._watched: dict[JobId, tuple[int, int, float]] = {}
 
+    def succeed(self, earlier: "Sharing") -> None:
+        """Take over from the machine of an earlier session what its program still has.
+
+        The jobs that it held are others' by now. Those that are done need not be done again, so
+        this is said anew.
+        """
+        self._held = {
+            id: _Holding(each.given, Held.WITHDRAWN) for id, each in earlier._held.items()
+        }
+        self._withdrawn = len(self._held)
+        self._done = [*earlier._sent.done, *earlier._done]
+        self._operations = earlier._operations
+        self._aside = earlier._aside
+
     @property
     def is_current(self) -> bool:
         """Return whether the queue is up to date."""

@@ -25,11 +25,11 @@ from groupcomm.names import check_group
 from groupcomm_client.connection import GOODBYE_S, TURNS, Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.replica import Send
+from groupcomm_client.coordination.rules import RulesDiffer
 from groupcomm_client.coordination.sharing import Sharing, Withdraw
 from groupcomm_client.coordination.work_messages import Entry, JobId, Settings
 from groupcomm_client.coordination.work_queue import MOST_AT_ONCE, Key, WasSetAside
 from groupcomm_client.events import Received
-from groupcomm_client.reconnecting import ReconnectingConnection
 
 AT_ONCE: Final = 16
 DEADLINE_S: Final = 60.0
@@ -41,10 +41,6 @@ MOST_EVENTS: Final = 1000
 
 class JobLost(GroupCommError):
     """Raised if a job is another worker's by now; its block was cancelled."""
-
-
-class RulesDiffer(GroupCommError):
-    """Raised if the other workers of a set have another `tries` or `deadline_s`, or keys."""
 
 
 @attrs.frozen
@@ -156,24 +152,29 @@ Handler: TypeAlias = Callable[[Job], Awaitable[object]]
 class Worker:
     """One worker of a set; made by `work`. Iterate over it to get its jobs."""
 
-    def __init__(self, connection: Connection, group: str, control: str, sharing: Sharing) -> None:
-        self.driver = Driver(connection, control, self._accept, self._changed)
-        self.sharing = sharing
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        control: str,
+        make: Callable[[Connection], Sharing],
+    ) -> None:
         self.group = group
+        self._make = make
+        self._earlier: Sharing | None = None
         self._jobs: dict[JobId, Job] = {}
         self._aside: deque[SetAside] = deque(maxlen=MOST_EVENTS)
-        self._has_news = self.driver.loop.event()  # for the reporter
+        self._has_news = connection.loop.event()  # for the reporter
         self._waiting = 0  # the number of tasks that wait for a job
         self._calls = 0
-        if connection.view is not None:
-            sharing.handle(connection.view)
+        self.driver = Driver(connection, control, self, others=(group,))
 
     # ---- the set ----
 
     @property
     def is_current(self) -> bool:
         """Return whether this worker knows the jobs of the set."""
-        return self.sharing.is_current and self.driver.ended is None
+        return self.sharing.is_current and self.driver.is_live
 
     @property
     def workers(self) -> dict[MemberId, int]:
@@ -231,7 +232,7 @@ class Worker:
         Raises:
             SessionEnded: the session is over.
         """
-        await self.driver.until(lambda: self.is_current)
+        await self.driver.until(lambda: self.sharing.is_current and self.driver.session is not None)
 
     # ---- jobs ----
 
@@ -267,7 +268,8 @@ class Worker:
 
     def _may_go_on(self) -> bool:
         # Behind the end of the session no job is given, though there may be some.
-        return self.driver.ended is None and (self.sharing.has_job or not self.sharing.fits)
+        has_session = self.driver.session is not None
+        return has_session and (self.sharing.has_job or not self.sharing.fits)
 
     def _pop(self) -> Job | None:
         with self.driver.thread_lock:
@@ -277,7 +279,7 @@ class Worker:
                     " all of them the same tries and deadline_s, and a key or none;"
                     f" theirs are {self.sharing.queue.settings}"
                 )
-            entry = None if self.driver.ended is not None else self.sharing.next_job()
+            entry = None if self.driver.session is None else self.sharing.next_job()
             if entry is None:
                 return None
             job = self._jobs[entry.id] = Job(self, entry)
@@ -312,7 +314,7 @@ class Worker:
         Raises:
             SessionEnded: the session is over.
         """
-        await self.driver.until(lambda: self.sharing.is_quiet)
+        await self.driver.until(lambda: self.driver.session is not None and self.sharing.is_quiet)
 
     # ---- inside ----
 
@@ -333,7 +335,20 @@ class Worker:
         if self._waiting:
             self.driver.notify()
 
-    def _accept(self, event: Received) -> None:
+    # ---- what the driver tells ----
+
+    is_busy = False
+
+    def begin(self, session: Connection) -> None:
+        """See `Participant`."""
+        self.sharing = self._make(session)
+        if self._earlier is not None:
+            self.sharing.succeed(self._earlier)
+        if session.view is not None:
+            self.sharing.handle(session.view)
+
+    def accept(self, event: Received) -> None:
+        """See `Participant`."""
         for action in self.sharing.handle(event):
             match action:
                 case Send(data):
@@ -344,10 +359,14 @@ class Worker:
                 case WasSetAside(entry):
                     self._aside.append(_set_aside(entry))
 
-    def _changed(self) -> None:
-        if self.driver.ended is not None:
-            for job in self._jobs.values():
-                job.lose()
+    def lose(self) -> None:
+        """See `Participant`."""
+        self._earlier = self.sharing
+        for job in self._jobs.values():
+            job.lose()
+
+    def changed(self) -> None:
+        """See `Participant`."""
         self._has_news.set()
 
     async def run_reporter(self) -> None:
@@ -358,9 +377,11 @@ class Worker:
             self._has_news = loop.event()
             await loop.checkpoint()  # other tasks may have more to report
             with self.driver.thread_lock:
+                if self.driver.session is None:
+                    continue
                 data = self.sharing.pop_command()
-            if data is not None:
-                self.driver.send(data)
+                if data is not None:
+                    self.driver.send(data)
 
     async def run_watch(self) -> None:
         """Look for late jobs now and then."""
@@ -396,8 +417,9 @@ async def work(
     At the end of the block the jobs of this worker are given to others.
 
     Args:
-        connection: a connection for this alone, without ``reconnect``; nothing else may receive
-            from it.
+        connection: a connection for this alone; nothing else may receive from it. With
+            ``reconnect=True`` the next session is another worker: the jobs of the earlier one are
+            lost (JobLost), and go to whoever is there.
         group: the group whose messages are jobs.
         name: the name of the set; its workers join the group ``GROUP.NAME``, too.
         at_once: the number of jobs that the program has at a time; 0: it gets none, and keeps the
@@ -409,14 +431,9 @@ async def work(
 
     Raises:
         LocalProtocolError: an argument is invalid.
-        AccessRefused: the daemon's rules do not allow to join the groups.
-        SessionEnded: the session is over.
+        AccessRefused: the daemon's rules do not allow to join the groups, or no longer.
+        SessionEnded: the session is over, and no other follows.
     """
-    if isinstance(connection, ReconnectingConnection):
-        raise LocalProtocolError(
-            "a worker needs a connection without reconnect=True: after the end of a session it is"
-            " another worker, so connect and begin to work again"
-        )
     if not 0 <= at_once <= MOST_AT_ONCE:
         raise LocalProtocolError(f"at_once is {at_once}; write 0 to {MOST_AT_ONCE:,}")
     if tries < 1 or (deadline_s is not None and not deadline_s > 0):
@@ -424,10 +441,11 @@ async def work(
     control = check_group(f"{check_group(group)}.{check_group(name)}")
     deadline_ms = None if deadline_s is None else max(1, round(deadline_s * 1000))
     settings = Settings(tries, deadline_ms, key is not None)
-    sharing = Sharing(
-        connection.member, group, control, settings=settings, at_once=at_once, key=key
-    )
-    worker, loop = Worker(connection, group, control, sharing), connection.loop
+
+    def make(session: Connection) -> Sharing:
+        return Sharing(session.member, group, control, settings=settings, at_once=at_once, key=key)
+
+    worker, loop = Worker(connection, group, control, make), connection.loop
     # The jobs' group is joined first: so none is missing behind the join of the other one.
     joined, others, running = connection.group(group), driving(worker.driver), loop.tasks()
     async with joined, others, running as tasks:

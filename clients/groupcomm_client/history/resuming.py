@@ -65,8 +65,15 @@ class ResumingConnection(ReconnectingConnection):
         raise LocalProtocolError("a connection that resumes has no subscriptions: open another one")
 
     def work(self, *_: object, **__: object) -> NoReturn:
-        """Raise LocalProtocolError: workers need the views of their own session alone."""
-        raise LocalProtocolError("a connection that resumes is no worker: open another one")
+        """Raise LocalProtocolError; see `present_session`."""
+        self.present_session()
+
+    def present_session(self) -> NoReturn:
+        """Raise LocalProtocolError: coordination needs the events of each session alone."""
+        raise LocalProtocolError(
+            "a connection that resumes is not for coordination, whose parts get their state from"
+            " the other programs: open another one, with reconnect=True and without resume"
+        )
 
     async def receive(self, timeout_s: float | None = None) -> Given:  # type: ignore[override]
         """Return the next event, of this session or of the past; see `Connection.receive`."""

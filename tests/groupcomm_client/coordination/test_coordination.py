@@ -17,6 +17,7 @@ from groupcomm_client.coordination import (
     MutexLost,
     NoReply,
     OutcomeUnknown,
+    Replicated,
     Request,
     calling,
     join_mutex,
@@ -90,23 +91,30 @@ async def test_a_command_waits_for_enough_replicas(cluster: LocalCluster) -> Non
         assert await found[0].submit(b'["x", 1]') == 2  # two of three are enough to continue
 
 
-async def test_the_end_of_a_session_is_reported_to_waiting_callers() -> None:
-    async with (
-        LocalCluster("a") as alone,
-        connect(at(alone, "a")) as connection,
-        replicate(connection, "g", Ledger()) as replica,
-    ):
-
-        async def submit_for_ever() -> None:
-            while True:
-                await replica.submit(b'["x", 1]')
-
-        await replica.submit(b'["x", 1]')
-        alone["a"].kill()
-        with pytest.raises((OutcomeUnknown, SessionEnded)):
-            await submit_for_ever()
-        with pytest.raises(SessionEnded):
+async def test_the_end_of_a_session_is_reported_to_waiting_callers_and_at_the_end() -> None:
+    async def submit_for_ever(replica: Replicated) -> None:
+        while True:
             await replica.submit(b'["x", 1]')
+
+    async def replicate_alone(alone: LocalCluster, ended: list[bool]) -> None:
+        async with (
+            connect(at(alone, "a")) as connection,
+            replicate(connection, "g", Ledger()) as replica,
+        ):
+            await replica.submit(b'["x", 1]')
+            assert replica.is_current
+            alone["a"].kill()
+            with pytest.raises((OutcomeUnknown, SessionEnded)):
+                await submit_for_ever(replica)
+            with pytest.raises(SessionEnded):
+                await replica.submit(b'["x", 1]')
+            ended.append(replica.is_current)
+
+    async with LocalCluster("a") as alone:
+        ended: list[bool] = []
+        with pytest.raises(SessionEnded):
+            await replicate_alone(alone, ended)
+        assert ended == [False]
 
 
 @asynccontextmanager

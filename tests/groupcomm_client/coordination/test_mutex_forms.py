@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import Cause, GroupView, MemberId, Message
+from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
+from groupcomm.level import ServiceLevel
+from groupcomm_client.coordination.confirming import Confirmation
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.agreed import AgreedForm
 from groupcomm_client.coordination.mutex.form import Form, Send
@@ -229,3 +231,46 @@ def test_who_is_no_member_does_not_stand_in_the_queue(room: Room) -> None:
     room.request(A)
     room.deliver()
     assert room.holders == [A]
+
+
+def test_a_request_whose_release_came_elsewhere_is_forgotten() -> None:
+    """C was cut off with its request in all queues, and has released it in its own part."""
+    room = Room(AcknowledgedForm)
+    room.view([A, B, C], [A, B, C])
+    room.deliver()
+    room.request(C)
+    room.deliver()
+    kept = {member: room.forms.pop(member) for member in (A, B)}
+    room.view([C], [C])
+    room.release(C)
+    room.deliver()
+    room.forms |= kept
+    room.view_number = 2
+    room.view([A, B, C], [A, B])
+    room.request(A)
+    room.deliver()
+    assert room.holders == [A]
+    assert {form.queue for form in room.forms.values()} == {(A,)}
+
+
+def test_a_mark_of_the_transitional_part_confirms_nothing_before_the_next_view() -> None:
+    confirmation = Confirmation(A, "g")
+    place = Position(ViewId(1, "d", 1), 1, 0, 0, 0)
+    assert confirmation.is_there
+
+    def come_back(data: bytes) -> None:
+        safe = ServiceLevel.SAFE
+        confirmation.handle(Message(A, 1, (A.name,), safe, 0, data, place))
+
+    come_back(confirmation.ask())
+    assert confirmation.is_there
+    confirmation.handle(Transition(ViewId(1, "d", 1)))
+    mark = confirmation.ask()
+    assert not confirmation.is_there
+    come_back(mark)
+    assert not confirmation.is_there
+    view = GroupView(
+        group="g", id=place, members=(A,), cause=Cause.NETWORK, changed=(), vs_set=(A,), own=False
+    )
+    confirmation.handle(view)
+    assert confirmation.is_there

@@ -12,7 +12,7 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm_client.coordination import Mutex, MutexLost
 from groupcomm_client.coordination.mutex import FORMS
-from groupcomm_client.coordination.mutex.mutex import make_form
+from groupcomm_client.coordination.mutex.mutex import make_contender
 from groupcomm_client.events import Received
 from groupcomm_client.trio_loop import TrioLoop
 
@@ -26,8 +26,13 @@ class Alone:
         self.time = 0
         self.counter = 7
         before = self.daemons(7, "abc", "abc")
-        connection: Any = SimpleNamespace(member=ANN, view=before, loop=TrioLoop())
-        self.mutex = Mutex(connection, "press", make_form(form, ANN, "press", None, before))
+        protocol = SimpleNamespace(is_open=True, has_view_waiting=False)
+        connection: Any = SimpleNamespace(
+            member=ANN, view=before, loop=TrioLoop(), protocol=protocol, read_ready=lambda: None
+        )
+        connection.present_session = lambda: connection
+        contender = make_contender(form, ANN, "press", None, before)
+        self.mutex = Mutex(connection, "press", lambda session: contender)
         self.accept(self.group(Cause.JOIN, ANN))
         self.deliver()
 
@@ -61,7 +66,7 @@ class Alone:
     def accept(self, *batch: Received) -> None:
         """Some events that the program receives at once."""
         for event in batch:
-            self.mutex._accept(event)
+            self.mutex.accept(event)
         self.mutex.driver.notify()
 
     def deliver(self) -> None:

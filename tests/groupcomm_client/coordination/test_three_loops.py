@@ -175,13 +175,15 @@ def test_threads_find_the_same_with_calls_that_wait(cluster: RunningCluster) -> 
             blocking.keep_resource(
                 third, "printer", lambda _, data: order.append(data)
             ) as resource,
-            blocking.join_mutex(one, "printer", form="acknowledged") as mutex,
+            blocking.join_mutex(one, "printer") as mutex,
         ):
             with mutex:
                 assert (mutex.holds, mutex.queue) == (True, (one.member,))
+                first = mutex.token
                 blocking.use(mutex, b"page")
             with mutex:
                 blocking.use(mutex, b"another page")
+                assert mutex.token > first
             while resource.used < 2:
                 one.ask("groups")
             assert (order, resource.refused) == ([b"page", b"another page"], [])
@@ -192,6 +194,7 @@ def test_threads_find_the_same_with_calls_that_wait(cluster: RunningCluster) -> 
             election.until_leading()
             with election.leading():
                 assert (election.leads, election.leader) == (True, one.member)
+                assert election.term > first
             assert election.until_changed(None) == one.member
         server = threads.submit(blocking.serve, other, "echo", lambda request: request.data * 2)
         with blocking.calling(one) as caller:

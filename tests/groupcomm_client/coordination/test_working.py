@@ -211,7 +211,7 @@ def test_other_rules_and_impossible_ones_are_errors(kind: Kind, cluster: Running
         async with (
             kind.connect(cluster.address("a")) as one,
             kind.connect(cluster.address("b")) as other,
-            kind.connect(cluster.address("b"), reconnect=True) as again,
+            kind.connect(cluster.address("b"), reconnect=True, resume=True) as again,
             working(one, "rules") as first,
         ):
             await until_there(first, 1)
@@ -222,7 +222,7 @@ def test_other_rules_and_impossible_ones_are_errors(kind: Kind, cluster: Running
                 with pytest.raises(LocalProtocolError):
                     async with awaited(other).work("x", **{"name": "s", **options}):  # type: ignore[arg-type]
                         pass
-            with pytest.raises(LocalProtocolError, match="without reconnect"):
+            with pytest.raises(LocalProtocolError, match="without resume"):
                 async with working(again, "x"):
                     pass
 

@@ -87,6 +87,8 @@ class AcknowledgedForm(TellingForm[Word]):
                 self._mark_reported(sender, word.view)
                 if word.place is not None:
                     self._on_request(sender, word.number, word.place)
+                elif word.view is not None and self._requests.get(sender, word.view) < word.view:
+                    del self._requests[sender]  # its release came in another part only
 
     def _on_request(self, sender: MemberId, number: int, place: Position) -> None:
         self._requests[sender] = place

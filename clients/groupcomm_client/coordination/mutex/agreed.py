@@ -72,13 +72,18 @@ class AgreedForm:
         """
         self._me = me
         self._queue = Queue()
-        self._replica = Replica(me, group, self._queue, replicas=replicas)
+        self._replica = Replica(
+            me, group, self._queue, replicas=replicas, needs_majority=replicas is None
+        )
+        if view is not None:
+            self._replica.handle(view)
         self._level = level
         self._exclusive = replicas is not None
         self._wanted = False
         self._holds = False
         self._asked = 0  # the number of the command whose outcome is awaited; 0 for none
         self._sends: list[Send] = []
+        self.breaks = 0
         self._continuity = Continuity(view)
 
     @property
@@ -103,8 +108,10 @@ class AgreedForm:
 
     def handle(self, event: Received) -> list[Send]:
         """Handle one event of the connection."""
+        was_current = self._replica.status is Status.CURRENT
         if self._continuity.is_broken_by(event) and not self._exclusive:
             self._holds = False  # the others may have let another one in
+            self.breaks += 1
         for action in self._replica.handle(event):
             match action:
                 case ReplicaSend(data):
@@ -112,6 +119,8 @@ class AgreedForm:
                 case Done(number) | Unknown(number):
                     if number == self._asked:
                         self._asked = 0
+        if self._exclusive and was_current and self._replica.status is Status.SETTLING:
+            self.breaks += 1
         return self._look()
 
     def _look(self) -> list[Send]:

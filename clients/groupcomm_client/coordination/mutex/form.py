@@ -37,6 +37,10 @@ class Form(Protocol):
     """
 
     @property
+    def breaks(self) -> int:
+        """Return how often others may have gone on without this member."""
+
+    @property
     def holds(self) -> bool:
         """Return whether the request of this member is granted."""
 
@@ -96,6 +100,7 @@ class TellingForm(ABC, Generic[WordT]):
         self._since: Position | None = None  # the position of this view
         self._sends: list[Send] = []
         self._continuity = Continuity(view)
+        self.breaks = 0
         self._is_cut_off = False  # until the next view of the group, with which it asks anew
 
     @property
@@ -114,6 +119,7 @@ class TellingForm(ABC, Generic[WordT]):
                     self._on_word(event.sender, word, event.position)
             case DaemonView() if self._continuity.is_broken_by(event):
                 self._is_cut_off, self._holds = True, False
+                self.breaks += 1
         if not self._silent and not self._is_cut_off:
             self._holds = self._is_first() and (self._holds or self._is_granted())
         return self._taken()

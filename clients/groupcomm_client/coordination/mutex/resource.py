@@ -15,8 +15,14 @@ from groupcomm.errors import ConfigError
 from groupcomm.events import MemberId, Message
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving
-from groupcomm_client.coordination.mutex.form import Form
-from groupcomm_client.coordination.mutex.mutex import Mutex, carry_out, make_form
+from groupcomm_client.coordination.mutex.contender import Contender
+from groupcomm_client.coordination.mutex.mutex import (
+    DEFAULT_FORM,
+    Mutex,
+    carry_out,
+    check_form,
+    make_contender,
+)
 from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -51,36 +57,67 @@ class Resource:
     """The resource as a member: it executes uses of the holder, and refuses others. Pure.
 
     Attributes:
+        member: its side of the mutex in the present session.
         used: the number of uses by holders.
         refused: the members that tried to use it without holding the mutex, in the order of the
             attempts.
     """
 
-    def __init__(self, form: Form, on_use: Callable[[MemberId, bytes], None]) -> None:
+    def __init__(self, member: Contender, on_use: Callable[[MemberId, bytes], None]) -> None:
         """Begin without uses.
 
         Args:
-            form: a member that never requests the mutex.
+            member: a member that never requests the mutex.
             on_use: is called with the data that the holder sends.
         """
         self.used = 0
         self.refused: list[MemberId] = []
-        self._form = form
+        self.member = member
         self._on_use = on_use
 
     def look(self, event: Received) -> None:
-        """Check whether an event is a use, and by which member; called before the form handles
+        """Check whether an event is a use, and by which member; called before the member handles
         it."""
         if not isinstance(event, Message) or event.position is None:
             return
         wanted = decode_use_untrusted(event.data)
         if wanted is None:
             return  # a message of the mutex's own form
-        if self._form.queue[:1] == (event.sender,):
+        if self.member.queue[:1] == (event.sender,):
             self.used += 1
             self._on_use(event.sender, wanted.data)
         else:
             self.refused.append(event.sender)
+
+
+class _ResourceParticipant:
+    """What the driver of a resource tells it."""
+
+    is_busy = False
+
+    def __init__(self, resource: Resource, make: Callable[[Connection], Contender]) -> None:
+        self._resource = resource
+        self._make = make
+        self.driver: Driver | None = None
+
+    def begin(self, session: Connection) -> None:
+        """See `Participant`."""
+        self._resource.member = self._make(session)
+
+    def accept(self, event: Received) -> None:
+        """See `Participant`."""
+        assert self.driver is not None, "it runs"
+        self._resource.look(event)
+        carry_out(self.driver, self._resource.member.handle(event))
+        conflict = self._resource.member.conflict
+        if conflict is not None:
+            raise conflict
+
+    def lose(self) -> None:
+        """See `Participant`."""
+
+    def changed(self) -> None:
+        """See `Participant`."""
 
 
 @asynccontextmanager
@@ -89,7 +126,8 @@ async def keep_resource(
     group: str,
     on_use: Callable[[MemberId, bytes], None],
     *,
-    form: str = "acknowledged",
+    form: str = DEFAULT_FORM,
+    programs: int | None = None,
 ) -> AsyncIterator[Resource]:
     """Be the resource for the length of a block.
 
@@ -99,20 +137,24 @@ async def keep_resource(
         on_use: is called with the data of each `use` and the holder that sent it, in the agreed
             order.
         form: the form of the mutex, ``agreed`` or ``acknowledged``.
+        programs: see `join_mutex`.
 
     Raises:
         ConfigError: the form is another one; the queue of Lamport's form has no agreed order.
-        SessionEnded: the session is over.
+        RulesDiffer: a program of the group has joined the mutex with another form or `programs`.
+        AccessRefused: the daemon's rules do not allow to join the group, or no longer.
+        SessionEnded: the session is over, and no other follows; also at the end of the block.
     """
     if form not in ORDERED_FORMS:
         raise ConfigError(f"form is {form!r}; a resource needs {' or '.join(ORDERED_FORMS)}")
-    machine = make_form(form, connection.member, group)
-    resource = Resource(machine, on_use)
+    check_form(form, programs)
 
-    def accept(event: Received) -> None:
-        resource.look(event)
-        carry_out(driver, machine.handle(event))
+    def make(session: Connection) -> Contender:
+        return make_contender(form, session.member, group, programs, session.view)
 
-    driver = Driver(connection, group, accept)
-    async with driving(driver):
+    resource = Resource(make(connection), on_use)
+    participant = _ResourceParticipant(resource, make)
+    participant.driver = Driver(connection, group, participant)
+    async with driving(participant.driver):
         yield resource
+    participant.driver.check_ended()
