@@ -52,12 +52,15 @@ class Offer(msgspec.Struct, frozen=True, array_like=True, tag=1):
         intervals: see `Interval`.
         compacted: two places: of the events of the line behind the first one, up to the second, the
             archive holds at least the last message of each key. None if it holds no such part.
+        away_ms: every archive that is not in the group now has been away for so many milliseconds
+            at least; None if the archive does not say.
     """
 
     number: int
     is_live: bool
     intervals: tuple[Interval, ...]
     compacted: Interval | None = None
+    away_ms: int | None = None
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, tag=2):

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm_client.events import Received
 from groupcomm_client.history.frames import EncodedPiece, Interval
+from groupcomm_client.history.given import Gap
 from groupcomm_client.history.places import just_before, place_of
-from groupcomm_client.history.subscriber import Gap
 from groupcomm_log.errors import Damage, LogRemoved
 from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, PLACE, VIEW, Offset
