@@ -195,13 +195,13 @@ def events(
 
 def _receive(subscription: BlockingSubscription) -> Given:
     """Return the next event; say so if it must wait for an archive."""
-    has_told = False
+    is_said = False
     while True:
         try:
-            return subscription.receive(None if has_told else LOOK_S)
+            return subscription.receive(None if is_said else LOOK_S)
         except TimeoutError:
-            has_told = subscription.waits_for_archive
-            if has_told:
+            is_said = subscription.waits_for_archive
+            if is_said:
                 say(
                     "no archive that answers has what comes next: waiting for one that may come"
                     " back (--gap-wait-s)"
