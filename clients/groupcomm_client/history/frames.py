@@ -189,7 +189,25 @@ class Channel(msgspec.Struct, frozen=True, array_like=True, tag=6):
     addresses: tuple[str, ...]
 
 
-Frame: TypeAlias = Find | Offer | Read | More | Stop | Piece | Channel | CursorFrame | Refusal
+class Part(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """A part of the data of a piece that is larger than a message may be.
+
+    Attributes:
+        number: the number of the stream.
+        index: the place of the part in the piece, from 0.
+        is_last: whether the piece is complete with it.
+        data: some bytes of the piece.
+    """
+
+    number: int
+    index: int
+    is_last: bool
+    data: bytes
+
+
+Frame: TypeAlias = (
+    Find | Offer | Read | More | Stop | Piece | Channel | Part | CursorFrame | Refusal
+)
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Refused, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
-from groupcomm_client.history.frames import HEAD, Channel, Offer, Piece, decode_untrusted
+from groupcomm_client.history.frames import HEAD, Channel, Offer, Part, Piece, decode_untrusted
 from groupcomm_client.history.given import CaughtUp, Gap, Given
 from groupcomm_client.history.places import just_before, place_of
 from groupcomm_client.history.refusals import Refusal, is_refusal
@@ -115,7 +115,7 @@ class Resumption:
         return (
             message.data.startswith(HEAD)
             and message.groups == (self._me.name,)
-            and isinstance(decode_untrusted(message.data), Offer | Piece | Channel)
+            and isinstance(decode_untrusted(message.data), Offer | Piece | Part | Channel)
         )
 
     def _refusal_in(self, event: Received) -> Refused | None:

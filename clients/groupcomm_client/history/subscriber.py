@@ -23,6 +23,7 @@ from groupcomm_client.history.frames import (
     Frame,
     More,
     Offer,
+    Part,
     Piece,
     Read,
     Stop,
@@ -34,6 +35,7 @@ from groupcomm_client.history.gap_wait import GAP_WAIT_S, GapWait
 from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Given, Start
 from groupcomm_client.history.live import MARK, MARK_S, QUEUE_BYTES, LiveLine, Queued, runs_of
 from groupcomm_client.history.offers import best_of, lowest_of, reach
+from groupcomm_client.history.parts import PartReader
 from groupcomm_client.history.places import Line, Progress, place_of
 from groupcomm_client.history.streams import (
     ChannelAction,
@@ -167,6 +169,7 @@ class Subscriber:
         self._since = now  # of this state
         self._asked_at: float | None = None  # of the Find that is open
         self._stream: Stream | None = None
+        self._parts = PartReader()
         self._heard_at = now  # of the last piece, or grant
         self._piece_s, self._retry_s = PIECE_S, RETRY_S
         self._archives: Collection[MemberId] = ()  # the other members of their group, if known
@@ -347,13 +350,19 @@ class Subscriber:
         frame = decode_untrusted(message.data)
         if isinstance(frame, Offer):
             self._on_offer(message.sender, frame, now)
-        elif isinstance(frame, Piece):
-            stream = self._stream
-            if stream is not None and (message.sender, frame.number) == stream.name:
-                self._on_piece(frame, events_of_untrusted(frame), now)
+        elif isinstance(frame, Piece | Part):
+            self._on_piece_or_part(message.sender, frame, now)
         elif isinstance(frame, Channel):
             self._on_channel(message.sender, frame, now)
         self._set_deadline(now)
+
+    def _on_piece_or_part(self, sender: MemberId, frame: Piece | Part, now: float) -> None:
+        if self._stream is None or (sender, frame.number) != self._stream.name:
+            return
+        self._heard_at = now
+        piece = self._parts.add(frame) if isinstance(frame, Part) else frame
+        if piece is not None:
+            self._on_piece(piece, events_of_untrusted(piece), now)
 
     def _on_offer(self, sender: MemberId, offer: Offer, now: float) -> None:
         if self.state is not State.FINDING or offer.number < self._first_find:
@@ -439,6 +448,7 @@ class Subscriber:
 
     def _read(self, archive: MemberId, now: float, *, compacted: bool = False) -> None:
         self.state = State.READING
+        self._parts.clear()
         self._numbers += 1
         by_channel = self._has_channels and now >= self._unreachable.get(archive, now)
         self._stream = Stream(archive, self._numbers, WINDOW, by_channel)

@@ -31,6 +31,7 @@ from groupcomm_client.history.frames import (
     encode,
     encode_piece,
 )
+from groupcomm_client.history.parts import messages_of
 from groupcomm_client.history.subscriber import Send
 from groupcomm_tools.archive.holdings import Held, Holding, held_by_all
 
@@ -443,7 +444,8 @@ class Archive:
         stream.sent += 1
         stream.used_at = now
         if stream.channel is None:
-            self._actions.append(Send(key[0].name, piece.data, ServiceLevel.FIFO))
+            for data in messages_of(key[1], piece.data):
+                self._actions.append(Send(key[0].name, data, ServiceLevel.FIFO))
         else:
             stream.unsent += 1
             self._actions.append(SendPiece(key, piece.data))
