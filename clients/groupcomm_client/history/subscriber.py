@@ -166,10 +166,9 @@ class Subscriber:
         self._numbers = first_number
         self._first_find = first_number + 1  # of the first question since it looks for an archive
         self._offers: dict[MemberId, Offer] = {}
-        self._since = now  # of this state
+        self._since, self._parts = now, PartReader()  # of this state, and of the next piece
         self._asked_at: float | None = None  # of the Find that is open
         self._stream: Stream | None = None
-        self._parts = PartReader()
         self._heard_at = now  # of the last piece, or grant
         self._piece_s, self._retry_s = PIECE_S, RETRY_S
         self._archives: Collection[MemberId] = ()  # the other members of their group, if known

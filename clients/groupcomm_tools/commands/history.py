@@ -26,6 +26,7 @@ from groupcomm_tools.commands.options import (
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import Reports
+from groupcommd.process import raise_descriptor_limit
 
 if TYPE_CHECKING:
     from groupcomm_tools.archive.recorded import RecordedLogs
@@ -176,6 +177,7 @@ def _listen(text: str) -> str | Address:
 def _serve(options: argparse.Namespace) -> int:
     """Serve until ^C or SIGTERM; everything that was recorded is then on disk."""
     need_pyarrow("writes Parquet")
+    raise_descriptor_limit()
     if not options.store.exists():
         check_daemon(options)  # before the log exists: a log without a row is of no use
     logs = _open_logs(options)
