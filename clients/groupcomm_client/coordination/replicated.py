@@ -26,6 +26,7 @@ from groupcomm.errors import GroupCommError, SessionEnded
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving
+from groupcomm_client.coordination.limits import check_data
 from groupcomm_client.coordination.replica import Done, Replica, Send, StateMachine, Unknown
 from groupcomm_client.events import Received
 
@@ -70,10 +71,13 @@ class Replicated:
                 quicker; if this daemon crashes then, the others may not have it.
 
         Raises:
+            LocalProtocolError: the command is no bytes, or larger than MAX_DATA_BYTES, 64 MiB less
+                1 KiB.
             OutcomeUnknown: the network was partitioned or the session ended, and nobody here can
                 know whether the command was applied.
             SessionEnded: the session is over, and the command was not sent.
         """
+        check_data("the command", command)
         await self.until_current()
         with self.driver.thread_lock:
             number, data = self.replica.command(command)
@@ -123,6 +127,7 @@ async def replicate(
 
     Raises:
         LocalProtocolError: the name of the group is invalid.
+        StateUnavailable: no replica could give its state.
         SessionEnded: the session is over.
     """
     found = Replicated(connection, group, machine, replicas)

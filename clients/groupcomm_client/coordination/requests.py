@@ -23,15 +23,18 @@ import enum
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import attrs
 import msgspec
 
-from groupcomm.errors import GroupCommError
+from groupcomm.errors import GroupCommError, LocalProtocolError
 from groupcomm.events import GroupView, MemberId, Message
+from groupcomm.names import check_destination
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving, running
+from groupcomm_client.coordination.limits import check_data, clean, text_of
 from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -92,6 +95,17 @@ def _decode_untrusted(data: bytes) -> Wire | None:
         return _decoder.decode(data)
     except UNDECODABLE:
         return None
+
+
+def _encode_reply(key: "Key", data: object, failed: bool, servers: tuple[MemberId, ...]) -> bytes:
+    """Return a reply; of one that cannot be sent the caller learns why."""
+    try:
+        check_data("the reply", data)
+        wire = _encoder.encode(Reply(*key, cast(bytes, data), failed, servers))
+        check_data("the reply with its head", wire, MAX_MESSAGE_BYTES)
+    except LocalProtocolError as error:
+        wire = _encoder.encode(Reply(*key, clean(error).encode(), True, servers))
+    return wire
 
 
 @attrs.frozen
@@ -171,7 +185,8 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
     Args:
         connection: a connection for this alone; nothing else may receive from it.
         group: the group of the servers.
-        handler: handles a request, and returns the reply; an exception is reported to the caller.
+        handler: handles a request, and returns the reply; an exception is reported to the caller,
+            and so is a reply that is no bytes, or larger than a message.
 
     Raises:
         LocalProtocolError: the name of the group is invalid.
@@ -187,10 +202,9 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
         try:
             data = await handler(request)
         except Exception as error:  # the caller has to learn of every error
-            data, failed = f"{type(error).__name__}: {error}".encode(), True
-        reply = Reply(*key, data, failed, request.servers)
+            data, failed = text_of(error).encode(), True
         to = [key[0].name, group] if whom is Whom.ONE else [key[0].name]
-        driver.send(_encoder.encode(reply), to=to)
+        driver.send(_encode_reply(key, data, failed, request.servers), to=to)
         with driver.thread_lock:
             working -= 1
             start_some()
@@ -243,8 +257,10 @@ class Caller:
         """Have one server of a group handle a request; return its reply.
 
         Raises:
+            LocalProtocolError: the name of the group is invalid; the request is no bytes, or
+                larger than MAX_DATA_BYTES, 64 MiB less 1 KiB.
             NoReply: no reply came in time; the request may have been handled.
-            CallFailed: the server could not handle the request.
+            CallFailed: the server could not handle the request, or its reply is too large.
             SessionEnded: the session is over.
         """
         replies = await self._ask(group, Whom.ONE, data, timeout_s, bool)
@@ -261,6 +277,7 @@ class Caller:
         """Have every server of a group handle a request; return the replies that came in time.
 
         Raises:
+            LocalProtocolError: see `call`.
             NoReply: no reply came in time.
             SessionEnded: the session is over.
         """
@@ -288,6 +305,8 @@ class Caller:
         timeout_s: float,
         enough: Callable[[dict[MemberId, Reply]], bool],
     ) -> dict[MemberId, Reply]:
+        check_destination(group)
+        check_data("the request", data)
         replies: dict[MemberId, Reply] = {}
         with self.driver.thread_lock:
             self._number += 1
