@@ -22,6 +22,7 @@ from groupcomm.wire.link import LINK_BYTES
 from groupcommd.http.snapshot import Snapshot
 from groupcommd.logs import dropped_lines
 from groupcommd.process import resident_bytes
+from groupcommd.spread_socket import SpreadSocket
 
 Sample: TypeAlias = tuple[tuple[str, ...], float | tuple[int, float] | Durations]
 """Values of the labels, and a number; for a summary the count and the sum, for a histogram all."""
@@ -486,6 +487,11 @@ METRICS: Final[tuple[Metric, ...]] = (
         "groupcomm_datagrams_dropped_total",
         "Datagrams that the system had no room for, or has filtered in a flood.",
         lambda s: s.parts.udp.dropped,
+    ),
+    _counter(
+        "groupcomm_spread_messages_skipped_total",
+        "Messages that were too large for clients of Spread here; each counts for each of them.",
+        lambda _: SpreadSocket.skipped,
     ),
     _counter(
         "groupcomm_log_lines_dropped_total",
