@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         Untrusted,
     )
     from groupcomm_client.history.cursor_client import Cursor
-    from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Compacted, Gap
+    from groupcomm_client.history.given import EARLIEST, LATEST, CaughtUp, Compacted, Gap
     from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.options import ConnectOptions, TlsOptions
     from groupcomm_client.trio_loop import connect, input_lines, run
@@ -155,7 +155,7 @@ _HOMES: Final = {
         *("KeyChanged", "Received", "Reconnected", "Unfiltered", "Unreadable", "Untrusted"),
     ),
     "groupcomm_client.history.cursor_client": ("Cursor",),
-    "groupcomm_client.history.subscriber": ("EARLIEST", "LATEST", "CaughtUp", "Compacted", "Gap"),
+    "groupcomm_client.history.given": ("EARLIEST", "LATEST", "CaughtUp", "Compacted", "Gap"),
     "groupcomm_client.history.subscription": ("Subscription",),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),
     "groupcomm_client.trio_loop": ("connect", "input_lines", "run"),

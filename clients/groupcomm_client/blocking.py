@@ -235,13 +235,15 @@ class BlockingConnection:
         start: "Begin",
         stable: bool = False,
         compacted: bool = False,
+        gap_wait_s: float = 30.0,
     ) -> "Iterator[BlockingSubscription]":
         """Subscribe to groups for the length of a block; see `Connection.subscribe`."""
         from groupcomm_client.history.blocking import (  # noqa: PLC0415 - few need it
             BlockingSubscription,
         )
 
-        made = self.awaited.subscribe(groups, start=start, stable=stable, compacted=compacted)
+        ways = {"stable": stable, "compacted": compacted}
+        made = self.awaited.subscribe(groups, start=start, gap_wait_s=gap_wait_s, **ways)
         with run_block(made) as awaited:
             yield BlockingSubscription(awaited)
 

@@ -437,6 +437,7 @@ class Connection:
         start: "Begin",
         stable: bool = False,
         compacted: bool = False,
+        gap_wait_s: float = 30.0,
     ) -> "AbstractAsyncContextManager[Subscription]":
         """Subscribe to groups for the length of a block: history first, live events then.
 
@@ -450,17 +451,21 @@ class Connection:
             stable: whether an event comes only once all daemons of its view hold it.
             compacted: whether the last message of each key is enough of what archives have
                 compacted; `Compacted` says for which part. For one group.
+            gap_wait_s: before a `Gap` every archive that could fill it must have been away for so
+                many seconds, so that one that is restarted is waited for; 0 for no wait.
+                `Subscription.waits_for_archive` says that it waits.
 
         Raises:
             LocalProtocolError: a name is invalid, or the session has joined the group already;
-                there is no group, or there are several with `compacted`; no archive knows the
-                cursor.
+                there is no group, or there are several with `compacted`; `gap_wait_s` is no time;
+                no archive knows the cursor.
             AccessRefused: the rules of the daemon do not allow it.
             SessionEnded: the session is over.
         """
         from groupcomm_client.history.subscription import subscribe  # noqa: PLC0415 - few need it
 
-        return subscribe(self, groups, start, stable=stable, compacted=compacted)
+        ways = {"stable": stable, "compacted": compacted}
+        return subscribe(self, groups, start, gap_wait_s=gap_wait_s, **ways)
 
     def messages(self) -> "Messages":
         """Iterate over the messages until the connection ends, skipping other events."""

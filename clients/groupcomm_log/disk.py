@@ -21,17 +21,19 @@ class Disk:
             folder.mkdir(mode=0o700, exist_ok=True)
             self.sync_folder(folder.parent)
 
-    def create(self, path: Path) -> int:
-        """Create an empty file, whose name is durable, in place of any other; return its
-        descriptor.
-        """
-        descriptor = _open_new(path)
+    def create(self, path: Path) -> None:
+        """Create an empty file, whose name is durable, in place of any other."""
+        os.close(_open_new(path))
+        self.sync_folder(path.parent)
+
+    @contextmanager
+    def opened(self, path: Path) -> Iterator[int]:
+        """Open a file to write to it, for the length of a block; yield its descriptor."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            self.sync_folder(path.parent)
-        except OSError:
+            yield descriptor
+        finally:
             os.close(descriptor)
-            raise
-        return descriptor
 
     def write(self, descriptor: int, data: memoryview, at: int) -> None:
         """Write all of the data at an offset of the file."""
@@ -46,10 +48,6 @@ class Disk:
     def truncate(self, descriptor: int, size: int) -> None:
         """Cut the file off at a size."""
         os.ftruncate(descriptor, size)
-
-    def close(self, descriptor: int) -> None:
-        """Close the descriptor."""
-        os.close(descriptor)
 
     @contextmanager
     def synced_file(self, path: Path) -> Iterator[BinaryIO]:

@@ -3,7 +3,6 @@
 It blocks, so a program with an event loop calls it in threads: `append` in one, `tend` in another.
 """
 
-import fcntl
 import json
 import os
 import threading
@@ -13,17 +12,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupcomm_log.disk import Disk
-from groupcomm_log.errors import LogBusy
 from groupcomm_log.live import encode_batch, encode_schema
+from groupcomm_log.lock import SharedLock, lock_folder
 from groupcomm_log.names import (
     FORMAT,
-    LOCK,
     MANIFEST,
     UNFINISHED,
     Segment,
@@ -32,9 +29,6 @@ from groupcomm_log.names import (
 )
 from groupcomm_log.recovery import Found, Unsealed, find_contents, seal_live
 from groupcomm_log.schema import SCHEMA, Offset
-
-LOCK_PATIENCE_S: Final = 2.0
-"""Seconds to wait for another recorder that is about to end."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +64,7 @@ class LogWriter:
         limits: Limits | None = None,
         *,
         disk: Disk | None = None,
+        lock: SharedLock | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -79,6 +74,7 @@ class LogWriter:
             folder: the folder, which is made if it does not exist.
             limits: see `Limits`.
             disk: see `Disk`.
+            lock: a lock that is to cover the folder; None: it has one of its own.
             clock: the wall clock, seconds since 1970; for retention.
             monotonic: seconds; for sealing.
 
@@ -93,7 +89,7 @@ class LogWriter:
         self._limits = limits or Limits()
         self._clock = clock
         self._monotonic = monotonic
-        self._lock_file = _lock(folder)
+        self._lock_file = lock_folder(folder) if lock is None else lock.cover(folder)
         self._live: _LiveFile | None = None
         self._live_lock = threading.Lock()  # append and tend may both roll the file
         try:
@@ -103,7 +99,7 @@ class LogWriter:
                 self._write_manifest(kept_from=0)
             self.found: Found = find_contents(list_segments(folder))
         except BaseException:
-            os.close(self._lock_file)
+            self._unlock()
             raise
         self.epoch = self.found.epoch + 1
         self.next_row = self.found.next_row
@@ -182,6 +178,10 @@ class LogWriter:
                     self._roll()
             return self._seal_all()
         finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock_file is not None:
             os.close(self._lock_file)
 
     def _seal_all(self) -> list[Path]:
@@ -239,7 +239,7 @@ class LogWriter:
 
 
 class _LiveFile:
-    """The file to which rows are appended.
+    """The file to which rows are appended; it is open only while something is written.
 
     Attributes:
         path: path of the file.
@@ -255,7 +255,7 @@ class _LiveFile:
         self.since = since
         self.size = self.rows = 0
         self._disk = disk
-        self._descriptor = disk.create(self.path)
+        disk.create(self.path)
         try:
             self._write(encode_schema())
         except OSError:
@@ -267,38 +267,17 @@ class _LiveFile:
         self.rows += batch.num_rows
 
     def _write(self, data: memoryview) -> None:
-        self._disk.write(self._descriptor, data, self.size)
-        self._disk.sync(self._descriptor)
+        with self._disk.opened(self.path) as descriptor:
+            self._disk.write(descriptor, data, self.size)
+            self._disk.sync(descriptor)
         self.size += len(data)
 
     def close(self) -> None:
-        """Close the file, without rows that were not synced."""
-        with suppress(OSError):  # the empty file stays; readers ignore it: see `Unsealed.stop`
-            self._disk.truncate(self._descriptor, self.size)
-        self._disk.close(self._descriptor)
+        """Cut off rows that were not synced."""
+        # If that fails the empty file stays, and readers ignore it: see `Unsealed.stop`.
+        with suppress(OSError), self._disk.opened(self.path) as descriptor:
+            self._disk.truncate(descriptor, self.size)
 
 
 def _repeat(value: int, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.int64()), count)
-
-
-def _lock(folder: Path) -> int:
-    """Lock a folder against other writers, for as long as the descriptor is open."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(folder / LOCK, flags, 0o600)
-    deadline = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                os.close(descriptor)
-                raise LogBusy(
-                    f"{folder}: another recorder writes to it; end that one, or choose another"
-                    " folder"
-                ) from None
-            time.sleep(0.05)
-        except OSError:
-            os.close(descriptor)
-            raise

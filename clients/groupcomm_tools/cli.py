@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
+from groupcomm.host.line_writer import write_last
 from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcomm_client.program import CANNOT_CONNECT, FAILED, STOPPED, USAGE
 from groupcomm_log.errors import LogError
@@ -231,7 +232,7 @@ def _main(words: Sequence[str]) -> int:
     try:
         return _run(options)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        write_last("stopped")
         return STOPPED
     except (ConfigError, LocalProtocolError) as error:
         return _fail(options, error, USAGE)
@@ -332,7 +333,7 @@ def exit_statuses(told: Command) -> str:
 def _fail(options: argparse.Namespace, error: Exception, status: int) -> int:
     if options.debug:
         raise error
-    print(f"groupcomm: {error}", file=sys.stderr)
+    write_last(f"groupcomm: {error}")
     return status
 
 

@@ -5,13 +5,15 @@ invisible characters. The streams of the command line escape all of them, so tha
 forget to.
 """
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TextIO, cast
+from typing import Any, Self, TextIO, cast
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.line_writer import LineWriter
 from groupcomm.visible import visible
 
 
@@ -78,6 +80,54 @@ def standard_input() -> TextIO:
     if sys.stdin is None:
         raise ConfigError("there is no standard input; redirect one, such as </dev/null")
     return sys.stdin
+
+
+class Reports:
+    """What a program that runs long tells of its work; it never waits for whoever reads that.
+
+    Attributes:
+        as_json: whether events go to standard output, as JSON; else their texts to standard error.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self._texts = LineWriter(
+            below(sys.stderr), lambda count: f"{count} lines were dropped, as nobody read them"
+        )
+        self._objects = LineWriter(
+            below(sys.stdout), lambda count: json.dumps({"event": "dropped", "lines": count})
+        )
+        self._is_said = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for the last lines, for a bounded time."""
+        self._objects.close()
+        self._check_reader()
+        self._texts.close()
+
+    def say(self, text: str) -> None:
+        """Tell people something."""
+        self._texts.put(visible(text, kept="\n\t"))
+
+    def report(self, happened: dict[str, Any]) -> None:
+        """Tell an event; one without a `text` only to programs."""
+        if self.as_json:
+            self.print_json(happened)
+        elif "text" in happened:
+            self.say(str(happened["text"]))
+
+    def print_json(self, found: object) -> None:
+        """Tell programs something, as JSON on standard output."""
+        self._objects.put(json.dumps(found))
+        self._check_reader()
+
+    def _check_reader(self) -> None:
+        if self._objects.has_no_reader and not self._is_said:
+            self._is_said = True
+            self.say("the reader of standard output has ended; the work goes on")
 
 
 def say(text: str) -> None:

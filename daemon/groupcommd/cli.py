@@ -19,6 +19,7 @@ from groupcomm.config.view import Start
 from groupcomm.engine import CoreOver
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.host.addresses import Address
+from groupcomm.host.line_writer import write_last
 from groupcomm.host.option_types import existing_file, port_number
 from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcommd.client_tables import tls_beside
@@ -28,7 +29,7 @@ from groupcommd.daemon_config import DaemonConfig, describe, impossible
 from groupcommd.host_names import LONGEST_LOOK_UP_S, LOOK_UP_S
 from groupcommd.http_table import listening
 from groupcommd.join_command import join_first
-from groupcommd.logs import log_start, set_up_logs
+from groupcommd.logs import flush_logs, log_start, set_up_logs
 from groupcommd.present_address import HostUnknown
 from groupcommd.process import (
     GarbageCollection,
@@ -36,6 +37,7 @@ from groupcommd.process import (
     feed_systemd_watchdog,
     is_out_of_memory,
     notify_systemd,
+    occupy_standard_descriptors,
     raise_descriptor_limit,
     retain_freed_memory,
     retry_while_exhausted,
@@ -51,6 +53,9 @@ OUT_OF_MEMORY = (
     "out of memory: the daemon ends, as it may not have finished its last step; allow it more"
     " memory (ulimit -v, the memory of its container), then start it again"
 )
+
+READY_S = 5.0
+"""The time that systemd has to take the news that the daemon is ready."""
 
 HANGS_S = 2.0
 """The process has this time to end after its core has ended; then something holds it up."""
@@ -143,22 +148,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GroupCommError as error:
         if options.debug:
             raise
-        print(f"groupcommd: {error}", file=sys.stderr)
+        write_last(f"groupcommd: {error}")
         return USAGE if isinstance(error, ConfigError) else FAILED
     except OSError as error:
         if options.debug:
             raise
-        print(f"groupcommd: {error}", file=sys.stderr)
+        write_last(f"groupcommd: {error}")
         return FAILED
     except Exception as error:
         if options.debug or not is_out_of_memory(error):
             raise
-        print(f"groupcommd: {OUT_OF_MEMORY}", file=sys.stderr)
+        write_last(f"groupcommd: {OUT_OF_MEMORY}")
         return FAILED
 
 
 def run(options: argparse.Namespace) -> int:
     """Check the configuration, or serve until a signal asks the daemon to leave."""
+    occupy_standard_descriptors()
+    try:
+        return _run(options)
+    finally:
+        flush_logs()
+
+
+def _run(options: argparse.Namespace) -> int:
     if (options.join or options.token) and not options.check:
         over = join_first(options)
         if over is not None:
@@ -267,7 +280,7 @@ async def _serve(
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         log_start(config, sockets)
-        notify_systemd("READY=1")
+        notify_systemd("READY=1", within_s=READY_S)
         trio.lowlevel.spawn_system_task(feed_systemd_watchdog)
         kept: list[int] = []
         start = await count_start(config, state, signals, kept)

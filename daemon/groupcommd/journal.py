@@ -45,8 +45,12 @@ class JournalHandler(logging.Handler):
 
     Args:
         fields: names of the attributes of a line that are no fields of its own.
-        otherwise: the handler for lines that the journal does not accept, such as long ones.
+        otherwise: the handler for lines that the journal does not accept, such as long ones, or
+            those that come while it is full; it must not wait either.
         path: the path of the journal's socket; None for this host's socket.
+
+    Attributes:
+        otherwise: that handler.
     """
 
     def __init__(
@@ -54,7 +58,7 @@ class JournalHandler(logging.Handler):
     ) -> None:
         super().__init__()
         self._plain = fields
-        self._otherwise = otherwise
+        self.otherwise = otherwise
         self._path = str(path or SOCKET)
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         self._socket = socket.socket(socket.AF_UNIX, kind)
@@ -74,11 +78,16 @@ class JournalHandler(logging.Handler):
         try:
             self._socket.sendto(encode(fields), self._path)
         except OSError:
-            self._otherwise.emit(record)
+            self.otherwise.emit(record)
+
+    def flush(self) -> None:
+        """Flush the other handler."""
+        self.otherwise.flush()
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the socket, and the other handler."""
         self._socket.close()
+        self.otherwise.close()
         super().close()
 
 

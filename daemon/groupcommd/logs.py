@@ -26,6 +26,7 @@ from groupcomm.engine import (
     TokenLate,
     ViewInstalled,
 )
+from groupcomm.host.line_writer import LineWriter
 from groupcomm.membership.states import GatherReason
 from groupcomm.security.keys import fingerprint_of
 from groupcomm.visible import visible
@@ -78,17 +79,65 @@ class JournalFormatter(TextFormatter):
         return f"<{journal.priority_of(record.levelno)}>{super().formatMessage(record)}"
 
 
+class LineHandler(logging.Handler):
+    """A handler that writes lines to standard error, and never waits for their reader.
+
+    Attributes:
+        lines: what writes them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = LineWriter(sys.stderr, self._note)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue a line."""
+        self.lines.put(self.format(record))
+
+    def _note(self, count: int) -> str:
+        name, of = "groupcommd", "lines of this log were dropped, as they could not be written"
+        fields = {
+            **{"name": name, "levelno": logging.WARNING, "levelname": "WARNING"},
+            **{"msg": f"{count} {of}", "dropped_lines": count},
+        }
+        return self.format(logging.makeLogRecord(fields))
+
+    def flush(self) -> None:
+        """Wait a little until the lines are written."""
+        self.lines.flush()
+
+    def close(self) -> None:
+        """Write the last lines, for a bounded time."""
+        self.lines.close()
+        super().close()
+
+
 def set_up_logs(*, as_json: bool, verbose: bool) -> None:
     """Send the daemon's log to standard error; as fields, if that is the journal of systemd."""
-    handler: logging.Handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
+    line_handler = LineHandler()
+    line_handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
+    handler: logging.Handler = line_handler
     if not as_json and journal.is_standard_error():
         handler.setFormatter(JournalFormatter())
         handler = journal.JournalHandler(_PLAIN, handler)
     log = logging.getLogger("groupcommd")
+    for each in log.handlers:
+        each.close()
     log.handlers[:] = [handler]
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
     log.propagate = False
+
+
+def flush_logs() -> None:
+    """Wait until the log's lines are written, for a bounded time."""
+    for each in _log.handlers:
+        each.flush()
+
+
+def dropped_lines() -> int:
+    """Return how many lines of the log were dropped, as they could not be written."""
+    handlers = [getattr(each, "otherwise", each) for each in _log.handlers]
+    return sum(each.lines.dropped for each in handlers if isinstance(each, LineHandler))
 
 
 SLOW_BYTES = 1024 * 1024

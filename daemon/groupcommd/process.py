@@ -27,6 +27,7 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _OWN: Final = 256
 """More than a daemon has open besides connections, the reserve included."""
 
+_STANDARD_ERROR: Final = 2
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE))
 _T = TypeVar("_T")
 _log = logging.getLogger("groupcommd")
@@ -41,6 +42,16 @@ def raise_descriptor_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
         return allowed
     return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def occupy_standard_descriptors() -> None:
+    """Open /dev/null where standard input, output or error are closed.
+
+    Otherwise the next file or socket would have their numbers, and get what is meant for them.
+    """
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        os.set_inheritable(opened, True)
+    os.close(opened)
 
 
 def connection_capacity() -> int:
@@ -209,6 +220,8 @@ class Watchdog:
             " messages of its programs may be lost",
             self._seconds,
         )
+        for each in _log.handlers:
+            each.flush()
 
 
 async def feed_systemd_watchdog() -> None:
@@ -227,8 +240,12 @@ async def feed_systemd_watchdog() -> None:
         await trio.sleep(int(period_us) / 2e6)  # half of the period, as systemd's manual advises
 
 
-def notify_systemd(state: str) -> bool:
+def notify_systemd(state: str, *, within_s: float = 0.0) -> bool:
     """Send systemd a state such as ``READY=1`` (sd_notify(3)).
+
+    Args:
+        state: the state.
+        within_s: the time in seconds to wait while systemd takes nothing.
 
     Returns:
         False if no supervisor asks for states, or this one cannot be sent now.
@@ -239,6 +256,7 @@ def notify_systemd(state: str) -> bool:
     address = "\0" + path[1:] if path.startswith("@") else path
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.settimeout(within_s)
             notify.connect(address)
             notify.sendall(state.encode())
     except OSError as error:

@@ -8,9 +8,10 @@ can, and after a BlockingIOError of `sendmsg` the caller calls again with the sa
 import logging
 import socket
 from collections.abc import Sequence
+from typing import ClassVar
 
 from groupcomm.errors import BadDatagram
-from groupcomm.session.spread.session import SpreadSession
+from groupcomm.session.spread.session import HELD_BYTES, SpreadSession
 from groupcomm.wire.packet import Raw
 
 _log = logging.getLogger("groupcommd")
@@ -23,13 +24,19 @@ class SpreadSocket:
         socket_: the connected non-blocking socket; only the daemon's answer is missing from its
             handshake.
         session: translates between the protocols.
+
+    Attributes:
+        skipped: messages that clients of Spread did not get as they were too large, of all sockets.
     """
+
+    skipped: ClassVar[int] = 0
 
     def __init__(self, socket_: socket.socket, session: SpreadSession) -> None:
         self._socket = socket_
         self._session = session
         self._unsent = memoryview(b"")
         self._owed = 0  # the size of the frames in these bytes
+        self._skipped = 0  # messages of this session
 
     def fileno(self) -> int:
         """Return the descriptor of the socket below."""
@@ -73,10 +80,29 @@ class SpreadSocket:
                 _log.info("the connection of a client of Spread is closed: %s", error)
                 raise ConnectionAbortedError(str(error)) from None
             self._owed = len(data)
+            if self._session.skipped > self._skipped:
+                self._note_skipped()
         while self._unsent:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
         sent, self._owed = self._owed, 0
         return sent
+
+    def _note_skipped(self) -> None:
+        """Count the messages that were skipped; log the first one of the session."""
+        session = self._session
+        if not self._skipped:
+            name, sender = session.name.decode(errors="replace"), session.skipped_from
+            _log.warning(
+                "%s, a client of Spread, does not get a message of %s: clients of Spread get up to"
+                " %d MiB, of all large messages that come at a time; send smaller ones. This is"
+                " logged once for each client",
+                name,
+                sender,
+                HELD_BYTES // 2**20,
+                extra={"client": name, "sender": str(sender)},
+            )
+        SpreadSocket.skipped += session.skipped - self._skipped
+        self._skipped = session.skipped
 
     def shutdown(self, how: int) -> None:
         """End the output."""

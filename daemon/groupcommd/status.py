@@ -33,6 +33,7 @@ from groupcommd.disk import DiskWatch
 from groupcommd.drain_service import DrainService, described
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.local_users import owners
+from groupcommd.logs import dropped_lines
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
 from groupcommd.roster_service import RosterService
@@ -196,6 +197,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "disk": parts.disk.report(found),
         "ring": None if found.ring is None else _ring(found.ring),
         "sessions": _sessions(found, parts.connections),
+        "log": {"dropped_lines": dropped_lines()},
         "access": {
             "rules": found.access.rules,
             "refused": dict(found.access.refused),

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
+from groupcomm.host.line_writer import write_last
+
 USAGE: Final = 2
 """Exit status after wrong usage."""
 
@@ -108,7 +110,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with a line that names the error, and the command for help."""
         see = " See" if message.endswith("?") else "; see"
-        self.exit(USAGE, f"{self.prog}: {message}{see} {self.prog} --help\n")
+        write_last(f"{self.prog}: {message}{see} {self.prog} --help")
+        self.exit(USAGE)
 
 
 class ShowVersion(argparse.Action):

@@ -40,6 +40,7 @@ from groupcomm.session.daemon_frames import (
     decode_welcome_untrusted,
 )
 from groupcomm.session.frames import (
+    CLIENT_FRAME_BYTES,
     DAEMON_FRAME_BYTES,
     Capability,
     FrameKind,
@@ -294,10 +295,15 @@ class ClientSession:
         """Ask the daemon about itself; Answers follow in the order of the questions.
 
         Raises:
-            LocalProtocolError: the session is not open.
+            LocalProtocolError: the session is not open, or the question is too long.
         """
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
+        size, most = len(text.encode()), CLIENT_FRAME_BYTES - 1
+        if size > most:
+            raise LocalProtocolError(
+                f"a question has {size} bytes; at most {most} are allowed: ask for less at a time"
+            )
         self._bundler.add_frame(encode_query(text))
 
     def close(self) -> None:

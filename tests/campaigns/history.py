@@ -23,7 +23,7 @@ from groupcomm.clocks.stamp import Position, parse_position
 from groupcomm.errors import SessionEnded
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
-from groupcomm_client.history.subscriber import Gap
+from groupcomm_client.history.given import Gap
 from groupcomm_tools.event_text import position_text
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import ArchiveProcess

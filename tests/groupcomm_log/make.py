@@ -30,7 +30,7 @@ def contents(folder: Path, *columns: str) -> list[tuple[Any, ...]]:
 
 def crash(writer: LogWriter) -> None:
     """End it as `kill -9` does: nothing is closed but the lock."""
-    os.close(writer._lock_file)
+    writer._unlock()
 
 
 def live_file(folder: Path) -> Path:
@@ -87,9 +87,9 @@ class FailingDisk(Disk):
         if call in self.failing:
             raise self._error
 
-    def create(self, path: Path) -> int:
+    def create(self, path: Path) -> None:
         self._try("create")
-        return super().create(path)
+        super().create(path)
 
     def write(self, descriptor: int, data: memoryview, at: int) -> None:
         if "write" in self.failing:

@@ -184,7 +184,7 @@ def test_files_are_sealed_by_time(tmp_path: Path) -> None:
 
 def test_only_one_writes_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = LogWriter(tmp_path)
-    monkeypatch.setattr("groupcomm_log.writer.LOCK_PATIENCE_S", 0.0)
+    monkeypatch.setattr("groupcomm_log.lock.PATIENCE_S", 0.0)
     with pytest.raises(LogBusy, match="another recorder writes to it"):
         LogWriter(tmp_path)
     writer.close()

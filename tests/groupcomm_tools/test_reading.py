@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -120,13 +120,36 @@ def test_messages_are_exported_by_an_archive(shell: Shell, middle: datetime) -> 
 
 def test_a_gap_is_an_event(cluster: RunningCluster, shell: Shell, middle: datetime) -> None:
     before_all = "1.a.0/0.0.0.0"
-    output, messages = shell.tell("sub", "g", "--start", before_all, "--until", "now")[1:]
+    start = ("--start", before_all, "--gap-wait-s", "0")
+    output, messages = shell.tell("sub", "g", *start, "--until", "now")[1:]
     assert len(output.splitlines()) == COUNT
     assert f"gap: events after {before_all} may be missing, up to " in messages
-    output = shell.tell("sub", "g", "--start", before_all, "--count", "1", "--json")[1]
+    output = shell.tell("sub", "g", *start, "--count", "1", "--json")[1]
     gap = json.loads(output.splitlines()[0])
     assert (gap["event"], gap["after"]) == ("gap", before_all)
     assert gap["next_start"] == gap["upto"]
+
+
+class Waiting:
+    """A subscription that gives an event once it was asked some times."""
+
+    def __init__(self, *waits: bool) -> None:
+        self.waits = list(waits)
+        self.waits_for_archive = False
+
+    def receive(self, timeout_s: float | None = None) -> str:
+        if timeout_s is None or not self.waits:
+            return "event"
+        self.waits_for_archive = self.waits.pop(0)
+        raise TimeoutError
+
+
+@pytest.mark.parametrize(("waits", "told"), [([False, True], 1), ([False], 0), ([], 0)])
+def test_who_waits_for_an_archive_is_told_once(
+    waits: list[bool], told: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert str(reading._receive(cast(Any, Waiting(*waits)))) == "event"
+    assert capsys.readouterr().err.count("waiting for one that may come back") == told
 
 
 def test_without_an_archive_the_status_is_1(

@@ -225,7 +225,7 @@ async def test_it_goes_on_though_nobody_reads_what_it_tells(tmp_path: Path) -> N
             await until_recorded(log, b"unheard")
             status, error = await recorder.end()
     assert status == 0
-    assert error.splitlines()[0] == "the reader of standard output has ended; recording continues"
+    assert error.splitlines()[0] == "the reader of standard output has ended; the work goes on"
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import trio
 
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
+from groupcomm.session.spread.session import HELD_BYTES
 from groupcomm_client import Connection
 from groupcomm_client import connect as connect_own
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable
@@ -230,6 +231,24 @@ async def test_both_kinds_of_programs_share_a_group(site: Site) -> None:
     await ben.multicast(ann.name, b"to you, too")
     found = await ann.text()
     assert (found.data, found.groups) == (b"to you, too", (ann.name,))
+
+
+async def test_no_message_of_ours_ends_a_client_of_spread(alone: LocalCluster) -> None:
+    daemon = alone["a"]
+    async with (
+        await connect(daemon.spread, "ann") as ann,
+        await connect(daemon.spread, "cat") as cat,
+        connect_own(str(daemon.unix), user="ben") as ben,
+    ):
+        await joined("room", [ann, cat])
+        await ben.multicast("room", b"before")
+        await ben.multicast(["room", ann.name], b"x" * (HELD_BYTES + 1))
+        await ben.multicast("room", b"behind")
+        for client in (ann, cat):
+            assert [(await client.text()).data for _ in range(2)] == [b"before", b"behind"]
+    with trio.fail_after(20):
+        while sum("client of Spread, does not get" in line["text"] for line in daemon.lines()) < 2:
+            await trio.sleep(0.01)
 
 
 async def test_who_has_no_secret_gets_sealed_bytes_and_nothing_breaks(site: Site) -> None:

@@ -10,8 +10,8 @@ from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.committed.markers import is_publisher
 from groupcomm_client.committed.publications import Batch, Incomplete, Publications
 from groupcomm_client.connection import Connection
+from groupcomm_client.history.given import Given as Event
 from groupcomm_client.history.places import just_before
-from groupcomm_client.history.subscriber import Given as Event
 from groupcomm_client.thread_loop import run
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ the same functions for programs that use threads.
 
 from groupcomm_client.coordination.election import Election, LeadershipLost, stand
 from groupcomm_client.coordination.mutex import Mutex, MutexLost, join_mutex, keep_resource, use
-from groupcomm_client.coordination.replica import StateMachine
+from groupcomm_client.coordination.replica import StateMachine, StateUnavailable
 from groupcomm_client.coordination.replicated import OutcomeUnknown, Replicated, replicate
 from groupcomm_client.coordination.requests import (
     Caller,
@@ -43,6 +43,7 @@ __all__ = [
     "RulesDiffer",
     "SetAside",
     "StateMachine",
+    "StateUnavailable",
     "Worker",
     "calling",
     "join_mutex",

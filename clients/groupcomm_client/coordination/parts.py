@@ -23,7 +23,10 @@ UNDER_WAY: Final = 2
 """The messages, and parts of them, that are sent before one of them has been delivered."""
 
 MOST_PARTS: Final = 2048
-"""The most parts of a message: 128 MiB, more than any state has."""
+"""The most parts of a message."""
+
+MOST_STATE_BYTES: Final = MOST_PARTS * PART_BYTES - 1024 * 1024
+"""The most bytes of a state, 127 MiB; the rest is for the names of the members beside it."""
 
 
 class PartSender:

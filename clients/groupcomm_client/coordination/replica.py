@@ -33,12 +33,15 @@ import attrs
 import msgspec
 
 from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.errors import GroupCommError
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import ServiceLevel
-from groupcomm_client.coordination.parts import PartReceiver, PartSender
+from groupcomm_client.coordination.limits import check_data, text_of
+from groupcomm_client.coordination.parts import MOST_STATE_BYTES, PartReceiver, PartSender
 from groupcomm_client.coordination.replica_messages import (
     Claim,
     Command,
+    NoSnapshot,
     Part,
     Piece,
     ReplicaMessage,
@@ -51,9 +54,18 @@ from groupcomm_client.events import Received
 _NOWHERE = Position(ViewId(0, "", 0), 0, 0, 0, 0)
 
 
+class StateUnavailable(GroupCommError):
+    """Raised if a replica has joined, and none that has the state could give it."""
+
+
 class StateMachine(Protocol):
     """The replicated object. It must depend on nothing but the calls it gets, and must not
-    raise."""
+    raise.
+
+    An error of `apply`, `members_changed` or `restore` ends this replica's block, and no other one:
+    its state may be half of one. An error of `snapshot` ends only the replica that needs the state,
+    with `StateUnavailable`, after all that have it have tried.
+    """
 
     def apply(self, command: bytes, sender: MemberId) -> object:
         """Carry out a command; the replica that has submitted it gets the result."""
@@ -62,7 +74,7 @@ class StateMachine(Protocol):
         """Note the replicas that are present from here on, in the order of their joins."""
 
     def snapshot(self) -> bytes:
-        """Return the whole state, smaller than the largest message."""
+        """Return the whole state, up to 127 MiB."""
 
     def restore(self, state: bytes) -> None:
         """Adopt a state that another replica's `snapshot` returned."""
@@ -101,7 +113,7 @@ class MergeableMachine(Protocol):
         """Carry out one input; the replica that has submitted a command gets the result."""
 
     def snapshot(self) -> bytes:
-        """Return the whole state, smaller than the largest message."""
+        """Return the whole state, up to 127 MiB."""
 
     def restore(self, state: bytes) -> None:
         """Adopt a state that another replica's `snapshot` returned."""
@@ -249,6 +261,7 @@ class Replica:
         self._compared: list[Claim] | None = None  # all claims, once the machine compares them
         self._winners: frozenset[MemberId] | None = None
         self._spokesman: MemberId | None = None  # of the snapshot that some wait for
+        self._unable: frozenset[MemberId] = frozenset()  # holders that could not give the state
         self._sender, self._receiver = PartSender(), PartReceiver()
 
     @property
@@ -264,7 +277,12 @@ class Replica:
         return self._numbers, encode(Command(self._numbers, data))
 
     def handle(self, event: Received) -> list[Action]:
-        """Handle one event; return the actions, in order. Never raises."""
+        """Handle one event; return the actions, in order.
+
+        Raises:
+            StateUnavailable: no replica could give its state to this one.
+            Exception: the machine's own, but of its `snapshot`; this replica is over then.
+        """
         match event:
             case GroupView() if event.group == self._group and self._me in event.members:
                 self._on_view(event)
@@ -475,11 +493,42 @@ class Replica:
 
     def _bring_up_to_date(self, view: GroupView) -> None:
         """Have the first of the holders send the state, if a replica lacks it."""
+        self._unable = frozenset()
         self._spokesman = next(member for member in view.members if member in self.holders)
         if self._spokesman == self._me and self.holders != frozenset(view.members):
-            assert self.as_of is not None
-            self._sender.clear()
-            self._sender.post(Snapshot(self.as_of, view.members, self._machine.snapshot()))
+            self._send_state(view)
+
+    def _send_state(self, view: GroupView) -> None:
+        """Send the state, or that its machine does not give it: that ends no replica that has it.
+
+        The next one of the holders tries then.
+        """
+        assert self.as_of is not None
+        self._sender.clear()
+        try:
+            state = self._machine.snapshot()
+            check_data("the snapshot", state, MOST_STATE_BYTES)
+        except Exception as error:  # the machine's own
+            others = self.holders.intersection(view.members) - self._unable - {self._me}
+            self._sender.post(NoSnapshot(self.as_of, text_of(error), not others))
+        else:
+            self._sender.post(Snapshot(self.as_of, view.members, state))
+
+    def _on_no_snapshot(self, view: GroupView, sender: MemberId, found: NoSnapshot) -> None:
+        if found.as_of.view != view.id.view or found.as_of < self._since:
+            return  # it was for earlier newcomers
+        if self.status is not Status.CURRENT:
+            if found.is_last:
+                raise StateUnavailable(
+                    f"no replica of {self._group} can give its state; {sender.name} says:"
+                    f" {found.why}. Repair snapshot() there, then join again"
+                )
+            return
+        self._unable |= {sender}
+        able = [each for each in view.members if each in self.holders - self._unable]
+        self._spokesman = able[0] if able else None
+        if self._spokesman == self._me and self.holders != frozenset(view.members):
+            self._send_state(view)
 
     def _on_snapshot(self, view: GroupView, snapshot: Snapshot) -> None:
         if snapshot.as_of.view != view.id.view:
@@ -518,6 +567,8 @@ class Replica:
             self._on_piece(view, found, at)
         elif isinstance(found, Snapshot):
             self._on_snapshot(view, found)
+        elif isinstance(found, NoSnapshot):
+            self._on_no_snapshot(view, message.sender, found)
         elif isinstance(found, Command):
             self._accept(
                 Step(

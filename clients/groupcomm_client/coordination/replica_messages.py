@@ -54,6 +54,20 @@ class Snapshot(msgspec.Struct, frozen=True, tag="it", array_like=True):
     state: bytes
 
 
+class NoSnapshot(msgspec.Struct, frozen=True, tag="no", array_like=True):
+    """A state that was asked for, and cannot be given.
+
+    Attributes:
+        as_of: the place at which it was asked for, as in a `Snapshot`.
+        why: the reason, for people.
+        is_last: whether no other replica has the state.
+    """
+
+    as_of: Position
+    why: str
+    is_last: bool
+
+
 class Piece(msgspec.Struct, frozen=True, tag="pc", array_like=True):
     """A piece of a mergeable state that others lack.
 
@@ -82,7 +96,7 @@ class Part(msgspec.Struct, frozen=True, tag="pt", array_like=True):
     data: bytes
 
 
-ReplicaMessage: TypeAlias = Command | Claim | Snapshot | Piece | Part
+ReplicaMessage: TypeAlias = Command | Claim | Snapshot | NoSnapshot | Piece | Part
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(ReplicaMessage)

@@ -27,6 +27,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving
+from groupcomm_client.coordination.limits import check_data
 from groupcomm_client.coordination.replica import Done, Replica, Send, StateMachine, Unknown
 from groupcomm_client.events import Received
 
@@ -85,11 +86,14 @@ class Replicated:
                 quicker; if this daemon crashes then, the others may not have it.
 
         Raises:
+            LocalProtocolError: the command is no bytes, or larger than MAX_DATA_BYTES, 64 MiB less
+                1 KiB.
             OutcomeUnknown: the network was partitioned or the session ended, and nobody here can
                 know whether the command was applied. With ``reconnect=True`` the next call waits
                 for the next session.
             SessionEnded: the session is over, and the command was not sent.
         """
+        check_data("the command", command)
         call = _Call()
         number = await self._send(call, command, level)
         try:
@@ -171,6 +175,7 @@ async def replicate(
     Raises:
         LocalProtocolError: the name of the group is invalid.
         AccessRefused: the daemon's rules do not allow to join it, or no longer.
+        StateUnavailable: no replica could give its state.
         SessionEnded: the session is over, and no other follows; also at the end of the block.
     """
     found = Replicated(connection, group, machine, replicas)

@@ -23,15 +23,18 @@ import enum
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import attrs
 import msgspec
 
-from groupcomm.errors import GroupCommError, SessionEnded
+from groupcomm.errors import GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import GroupView, MemberId, Message
+from groupcomm.names import check_destination
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving, running
+from groupcomm_client.coordination.limits import check_data, clean, text_of
 from groupcomm_client.events import Received
 from groupcomm_client.loops import Tasks
 from groupcomm_client.undecodable import UNDECODABLE
@@ -93,6 +96,17 @@ def _decode_untrusted(data: bytes) -> Wire | None:
         return _decoder.decode(data)
     except UNDECODABLE:
         return None
+
+
+def _encode_reply(key: "Key", data: object, failed: bool, servers: tuple[MemberId, ...]) -> bytes:
+    """Return a reply; of one that cannot be sent the caller learns why."""
+    try:
+        check_data("the reply", data)
+        wire = _encoder.encode(Reply(*key, cast(bytes, data), failed, servers))
+        check_data("the reply with its head", wire, MAX_MESSAGE_BYTES)
+    except LocalProtocolError as error:
+        wire = _encoder.encode(Reply(*key, clean(error).encode(), True, servers))
+    return wire
 
 
 @attrs.frozen
@@ -205,12 +219,11 @@ class _Server:
         try:
             data = await self._handler(request)
         except Exception as error:  # the caller has to learn of every error
-            data, failed = f"{type(error).__name__}: {error}".encode(), True
-        reply = Reply(*key, data, failed, request.servers)
+            data, failed = text_of(error).encode(), True
         to = [key[0].name, self._group] if whom is Whom.ONE else [key[0].name]
         with suppress(SessionEnded):
             await self.driver.until_session()  # a reply of an earlier session is still one
-        self.driver.send(_encoder.encode(reply), to=to)
+        self.driver.send(_encode_reply(key, data, failed, request.servers), to=to)
         with self.driver.thread_lock:
             self._working -= 1
             self._start_some()
@@ -224,7 +237,8 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
             ``reconnect=True`` the next session serves, too; requests that wait when one ends are
             left to the other servers.
         group: the group of the servers.
-        handler: handles a request, and returns the reply; an exception is reported to the caller.
+        handler: handles a request, and returns the reply; an exception is reported to the caller,
+            and so is a reply that is no bytes, or larger than a message.
 
     Raises:
         LocalProtocolError: the name of the group is invalid.
@@ -279,9 +293,11 @@ class Caller:
         """Have one server of a group handle a request; return its reply.
 
         Raises:
+            LocalProtocolError: the name of the group is invalid; the request is no bytes, or
+                larger than MAX_DATA_BYTES, 64 MiB less 1 KiB.
             NoReply: no reply came in time, or the session ended first; the request may have been
                 handled. With ``reconnect=True`` the next call waits for the next session.
-            CallFailed: the server could not handle the request.
+            CallFailed: the server could not handle the request, or its reply is too large.
             SessionEnded: the session is over, and no other follows.
         """
         replies = await self._ask(group, Whom.ONE, data, timeout_s, bool)
@@ -294,6 +310,7 @@ class Caller:
         """Have every server of a group handle a request; return the replies that came in time.
 
         Raises:
+            LocalProtocolError: see `call`.
             NoReply: no reply came in time, or before the session ended.
             SessionEnded: the session is over, and no other follows.
         """
@@ -318,6 +335,8 @@ class Caller:
         enough: Callable[[dict[MemberId, Reply]], bool],
     ) -> dict[MemberId, Reply]:
         """Send a request; return the replies that have come in time, at least one."""
+        check_destination(group)
+        check_data("the request", data)
         asked = _Asked()
         with self.driver.thread_lock:
             self._number += 1

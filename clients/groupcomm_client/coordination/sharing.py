@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.events import MemberId
+from groupcomm_client.coordination.limits import clean
 from groupcomm_client.coordination.replica import Done, Replica, Send, Status, Unknown
 from groupcomm_client.coordination.work_messages import (
     Discard,
@@ -241,7 +242,7 @@ class Sharing:
         """Let go of a job that has failed."""
         holding = self._let_go(id)
         if holding is not None and holding.state is Held.GIVEN:
-            self._failed.append((id, holding.given, why))
+            self._failed.append((id, holding.given, clean(why)))
 
     def extend(self, id: JobId) -> None:
         """Begin the deadline of a job anew."""

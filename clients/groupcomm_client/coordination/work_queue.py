@@ -196,7 +196,8 @@ class WorkQueue:
         if self._key is None:
             return None
         try:
-            return self._key(message)
+            key = self._key(message)
+            return key if isinstance(key, bytes) else None
         except Exception:  # the program's own; all workers get the same, and go on without a key
             return None
 

@@ -24,6 +24,7 @@ from groupcomm.events import MemberId, Position
 from groupcomm.names import check_group
 from groupcomm_client.connection import GOODBYE_S, TURNS, Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
+from groupcomm_client.coordination.limits import text_of
 from groupcomm_client.coordination.replica import Send
 from groupcomm_client.coordination.rules import RulesDiffer
 from groupcomm_client.coordination.sharing import Sharing, Withdraw
@@ -143,7 +144,7 @@ class Job:
 def _text_of(error: BaseException) -> str:
     if not isinstance(error, Exception):
         return "the work on it was cancelled"
-    return f"{type(error).__name__}: {error}"
+    return text_of(error)
 
 
 Handler: TypeAlias = Callable[[Job], Awaitable[object]]

@@ -2,7 +2,7 @@
 
 from groupcomm.clocks.stamp import Position, format_position, parse_position
 from groupcomm_client.history.cursor_client import Cursor
-from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Compacted, Gap, Given
+from groupcomm_client.history.given import EARLIEST, LATEST, CaughtUp, Compacted, Gap, Given
 from groupcomm_client.history.subscription import Subscription
 
 __all__ = [

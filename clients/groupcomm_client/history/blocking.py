@@ -4,7 +4,7 @@ from typing import Self
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import Code, SessionEnded
-from groupcomm_client.history.subscriber import Given
+from groupcomm_client.history.given import Given
 from groupcomm_client.history.subscription import Subscription
 from groupcomm_client.thread_loop import run
 
@@ -29,6 +29,11 @@ class BlockingSubscription:
     def is_live(self) -> bool:
         """Return whether history was joined with live events."""
         return self.awaited.is_live
+
+    @property
+    def waits_for_archive(self) -> bool:
+        """Return whether a gap is next, unless an archive comes back; see `Subscription`."""
+        return self.awaited.waits_for_archive
 
     @property
     def acknowledged(self) -> Position | None:

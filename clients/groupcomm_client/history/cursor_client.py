@@ -17,7 +17,8 @@ from groupcomm.names import check_cursor
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history.cursors import CursorAnswer, CursorEntry, FindCursor, PutCursor
 from groupcomm_client.history.frames import ARCHIVES, HEAD, decode_untrusted, encode
-from groupcomm_client.history.subscriber import EARLIEST, Send, Start
+from groupcomm_client.history.given import EARLIEST, Start
+from groupcomm_client.history.subscriber import Send
 
 RETRY_S: Final = 0.5
 """The time after which a request is sent again. It doubles each time until an archive answers."""

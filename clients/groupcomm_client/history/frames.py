@@ -52,12 +52,15 @@ class Offer(msgspec.Struct, frozen=True, array_like=True, tag=1):
         intervals: see `Interval`.
         compacted: two places: of the events of the line behind the first one, up to the second, the
             archive holds at least the last message of each key. None if it holds no such part.
+        away_ms: every archive that is not in the group now has been away for so many milliseconds
+            at least; None if the archive does not say.
     """
 
     number: int
     is_live: bool
     intervals: tuple[Interval, ...]
     compacted: Interval | None = None
+    away_ms: int | None = None
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -186,7 +189,25 @@ class Channel(msgspec.Struct, frozen=True, array_like=True, tag=6):
     addresses: tuple[str, ...]
 
 
-Frame: TypeAlias = Find | Offer | Read | More | Stop | Piece | Channel | CursorFrame | Refusal
+class Part(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """A part of the data of a piece that is larger than a message may be.
+
+    Attributes:
+        number: the number of the stream.
+        index: the place of the part in the piece, from 0.
+        is_last: whether the piece is complete with it.
+        data: some bytes of the piece.
+    """
+
+    number: int
+    index: int
+    is_last: bool
+    data: bytes
+
+
+Frame: TypeAlias = (
+    Find | Offer | Read | More | Stop | Piece | Channel | Part | CursorFrame | Refusal
+)
 
 
 @attrs.frozen

@@ -9,8 +9,8 @@ from groupcomm.events import GroupView
 from groupcomm_client.connection import Session
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
+from groupcomm_client.history.given import Given
 from groupcomm_client.history.resumption import Resumption
-from groupcomm_client.history.subscriber import Given
 from groupcomm_client.loops import Loop
 from groupcomm_client.reconnecting import Opener, ReconnectingConnection
 

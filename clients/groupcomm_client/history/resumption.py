@@ -13,20 +13,15 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Refused, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
-from groupcomm_client.history.frames import HEAD, Channel, Offer, Piece, decode_untrusted
+from groupcomm_client.history.frames import HEAD, Channel, Offer, Part, Piece, decode_untrusted
+from groupcomm_client.history.given import CaughtUp, Gap, Given
 from groupcomm_client.history.places import just_before, place_of
 from groupcomm_client.history.refusals import Refusal, is_refusal
-from groupcomm_client.history.subscriber import (
-    CaughtUp,
-    Gap,
-    Given,
-    Send,
-    State,
-    Subscriber,
-)
+from groupcomm_client.history.subscriber import Send, State, Subscriber
 
 ALONE_S: Final = 10.0
-"""The time in which an archive must answer; then live events follow behind a gap."""
+"""The time in which an archive must answer, and one that is away come back; then live events follow
+behind a gap."""
 
 NUMBER_BITS: Final = 24
 """The bits of the numbers of questions of one subscriber."""
@@ -120,7 +115,7 @@ class Resumption:
         return (
             message.data.startswith(HEAD)
             and message.groups == (self._me.name,)
-            and isinstance(decode_untrusted(message.data), Offer | Piece | Channel)
+            and isinstance(decode_untrusted(message.data), Offer | Piece | Part | Channel)
         )
 
     def _refusal_in(self, event: Received) -> Refused | None:
@@ -175,6 +170,7 @@ class Resumption:
             view=self._view,
             first_number=self._begun << NUMBER_BITS,  # answers to the one before count nothing
             alone_s=ALONE_S,
+            gap_wait_s=ALONE_S,
         )
         self._is_behind = self._has_ended = False
 

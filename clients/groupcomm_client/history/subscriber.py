@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 
 import attrs
 
-from groupcomm.clocks.stamp import Position, format_position
+from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
@@ -23,6 +23,7 @@ from groupcomm_client.history.frames import (
     Frame,
     More,
     Offer,
+    Part,
     Piece,
     Read,
     Stop,
@@ -30,8 +31,11 @@ from groupcomm_client.history.frames import (
     encode,
     events_of_untrusted,
 )
+from groupcomm_client.history.gap_wait import GAP_WAIT_S, GapWait
+from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Given, Start
 from groupcomm_client.history.live import MARK, MARK_S, QUEUE_BYTES, LiveLine, Queued, runs_of
 from groupcomm_client.history.offers import best_of, lowest_of, reach
+from groupcomm_client.history.parts import PartReader
 from groupcomm_client.history.places import Line, Progress, place_of
 from groupcomm_client.history.streams import (
     ChannelAction,
@@ -80,78 +84,12 @@ AT_ONCE: Final = 1000
 """About as many live messages are handled before any is given."""
 
 
-class Start(enum.Enum):
-    """Where a subscription begins."""
-
-    EARLIEST = enum.auto()
-    LATEST = enum.auto()
-
-
 class State(enum.Enum):
     """What a subscriber does."""
 
     FINDING = enum.auto()  # it asks the archives what they have
     READING = enum.auto()  # an archive sends pieces
     LIVE = enum.auto()  # events of the session are given as they come
-
-
-EARLIEST: Final = Start.EARLIEST
-"""Begin with the first event that an archive has."""
-
-LATEST: Final = Start.LATEST
-"""Begin with the events that happen from now on."""
-
-
-@attrs.frozen(kw_only=True)
-class CaughtUp:
-    """All history was given; live events follow.
-
-    Attributes:
-        position: everything up to here was given.
-    """
-
-    position: Position
-
-    def __str__(self) -> str:
-        return f"caught up at {format_position(self.position)}"
-
-
-@attrs.frozen(kw_only=True)
-class Gap:
-    """Events may be missing: no archive has those between these two places.
-
-    Attributes:
-        after: everything up to here was given; None if nothing was.
-        upto: events up to here may be missing; the next ones are behind this place.
-    """
-
-    after: Position | None
-    upto: Position
-
-    def __str__(self) -> str:
-        after = None if self.after is None else format_position(self.after)
-        return f"gap: events after {after} may be missing, up to {format_position(self.upto)}"
-
-
-@attrs.frozen(kw_only=True)
-class Compacted:
-    """Only the last message of each key is certain to be given between these two places.
-
-    Attributes:
-        after: the place behind which this holds.
-        upto: the place up to which it holds; from there on everything is given.
-    """
-
-    after: Position
-    upto: Position
-
-    def __str__(self) -> str:
-        after, upto = format_position(self.after), format_position(self.upto)
-        return f"compacted: the last message of each key behind {after}, up to {upto}"
-
-
-Given: TypeAlias = Received | CaughtUp | Gap | Compacted
-"""What a subscription gives: messages and views in order, and where it stands."""
 
 
 @attrs.frozen
@@ -194,6 +132,7 @@ class Subscriber:
         first_number: int = 0,
         alone_s: float | None = None,
         compacted: bool = False,
+        gap_wait_s: float = GAP_WAIT_S,
     ) -> None:
         """Begin in a session that is not a member of the groups yet, and joins all of them.
 
@@ -206,14 +145,13 @@ class Subscriber:
             view: the present view of daemons, if it was received already.
             stable: give an event only once all daemons of its view hold it.
             is_archive: whether it may go on alone if no archive answers.
-            queue_bytes: the bytes of live events that may wait; beyond that they are read from an
-                archive.
+            queue_bytes: the bytes of live events that may wait; more are read from an archive.
             has_channels: whether the program can open channels to archives.
             first_number: the number before that of its first question; several subscribers of one
                 session have numbers that differ.
-            alone_s: the time after which live events are given behind a gap, although no archive
-                has answered; None for never.
+            alone_s: when live events follow behind a gap if no archive answers; None for never.
             compacted: whether the last message of each key is enough of what nobody has as a whole.
+            gap_wait_s: see `GapWait`; an archive waits as `ALONE_S` says instead.
         """
         self.state = State.FINDING
         self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)
@@ -221,14 +159,14 @@ class Subscriber:
         self.deadline: float | None = now
         self.alone_since: float | None = None if start is Start.LATEST else now
         self.groups, self._start = tuple(groups), start
-        self._is_archive, self._alone_s = is_archive, alone_s
-        self._compacted = compacted
+        self._is_archive, self._alone_s, self._compacted = is_archive, alone_s, compacted
+        self._gap_wait = GapWait(gap_wait_s, now)
         self._horizon: Position | None = None  # the last one that was told
         self._progress = Progress(start if isinstance(start, Position) else None)
         self._numbers = first_number
         self._first_find = first_number + 1  # of the first question since it looks for an archive
         self._offers: dict[MemberId, Offer] = {}
-        self._since = now  # of this state
+        self._since, self._parts = now, PartReader()  # of this state, and of the next piece
         self._asked_at: float | None = None  # of the Find that is open
         self._stream: Stream | None = None
         self._heard_at = now  # of the last piece, or grant
@@ -249,6 +187,11 @@ class Subscriber:
     def wants_live(self) -> bool:
         """Return whether it begins with its own first live event, and has not begun."""
         return self._start is Start.LATEST and self._progress.after is None
+
+    @property
+    def waits_for_archive(self) -> bool:
+        """Return whether a gap is next unless an archive comes back that has these events."""
+        return self.state is State.FINDING and self._gap_wait.is_on
 
     # ---- input ----
 
@@ -366,6 +309,7 @@ class Subscriber:
         self.state = State.FINDING
         self._since = self.alone_since = now
         self._first_find = self._numbers + 1
+        self._gap_wait.begin(now)
         self._is_near, self._seen = False, None
         self._asked_at = None
         self.deadline = now
@@ -392,6 +336,7 @@ class Subscriber:
                 self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
             self._offers = {}
             self._asked_at = now
+            self._gap_wait.ask(now=now, is_on_line=self.live.is_on_line)
             self._send(ARCHIVES, Find(self._numbers, self.groups))
         elif now >= self._asked_at + FIND_S or self._have_all_answered:
             self._choose(now)
@@ -404,13 +349,19 @@ class Subscriber:
         frame = decode_untrusted(message.data)
         if isinstance(frame, Offer):
             self._on_offer(message.sender, frame, now)
-        elif isinstance(frame, Piece):
-            stream = self._stream
-            if stream is not None and (message.sender, frame.number) == stream.name:
-                self._on_piece(frame, events_of_untrusted(frame), now)
+        elif isinstance(frame, Piece | Part):
+            self._on_piece_or_part(message.sender, frame, now)
         elif isinstance(frame, Channel):
             self._on_channel(message.sender, frame, now)
         self._set_deadline(now)
+
+    def _on_piece_or_part(self, sender: MemberId, frame: Piece | Part, now: float) -> None:
+        if self._stream is None or (sender, frame.number) != self._stream.name:
+            return
+        self._heard_at = now
+        piece = self._parts.add(frame) if isinstance(frame, Part) else frame
+        if piece is not None:
+            self._on_piece(piece, events_of_untrusted(piece), now)
 
     def _on_offer(self, sender: MemberId, offer: Offer, now: float) -> None:
         if self.state is not State.FINDING or offer.number < self._first_find:
@@ -419,6 +370,7 @@ class Subscriber:
             return
         self.alone_since = None
         self._offers[sender] = offer
+        self._gap_wait.note_away(offer.away_ms, now)
         self._retry_s = RETRY_S
         after = self._progress.after
         if offer.is_live and after is not None and reach(offer, after) is not None:
@@ -440,14 +392,24 @@ class Subscriber:
         lowest = lowest_of(self._offers, after, compacted=self._compacted)
         own = self.live.complete_after
         if own is not None and self._may_go_alone(now) and (lowest is None or own <= lowest[0]):
-            self._skip_to(own)
-            self._join_if_complete()
-            self._give_live()
+            if self._may_skip(now):
+                self._skip_to(own)
+                self._join_if_complete()
+                self._give_live()
         elif lowest is not None:
             first, archive, is_compacted = lowest
             if after is not None and first > after:
+                if not self._may_skip(now):
+                    return
                 self._skip_to(first)
             self._read(archive, now, compacted=is_compacted)
+
+    def _may_skip(self, now: float) -> bool:
+        """Return whether no archive that may have the next events can come back in time."""
+        has_waited = self.live.is_on_line and self._gap_wait.is_over(now)
+        may_skip = has_waited or self._is_archive or self._progress.after is None
+        self._gap_wait.is_on = not may_skip
+        return may_skip
 
     def _may_go_alone(self, now: float) -> bool:
         """Return whether live events may be given although no archive has what is before them."""
@@ -485,6 +447,7 @@ class Subscriber:
 
     def _read(self, archive: MemberId, now: float, *, compacted: bool = False) -> None:
         self.state = State.READING
+        self._parts.clear()
         self._numbers += 1
         by_channel = self._has_channels and now >= self._unreachable.get(archive, now)
         self._stream = Stream(archive, self._numbers, WINDOW, by_channel)

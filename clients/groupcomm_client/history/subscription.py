@@ -21,18 +21,11 @@ from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history.channel_reader import ChannelReader
 from groupcomm_client.history.cursor_client import Cursor, CursorClient, CursorState
 from groupcomm_client.history.frames import HEAD, decode_untrusted
+from groupcomm_client.history.gap_wait import GAP_WAIT_S
+from groupcomm_client.history.given import CaughtUp, Gap, Given, Start
 from groupcomm_client.history.places import Progress
 from groupcomm_client.history.refusals import Refusal, is_refusal
-from groupcomm_client.history.subscriber import (
-    FIND_S,
-    READ_AHEAD,
-    CaughtUp,
-    Gap,
-    Given,
-    Send,
-    Start,
-    Subscriber,
-)
+from groupcomm_client.history.subscriber import FIND_S, READ_AHEAD, Send, Subscriber
 
 FOUND_S: Final = 30.0
 """The time in which an archive must answer a subscription that needs one."""
@@ -61,11 +54,12 @@ class Subscription:
         stable: bool,
         cursor: CursorClient | None = None,
         compacted: bool = False,
+        gap_wait_s: float = GAP_WAIT_S,
     ) -> None:
         """Prepare a subscription; see `subscribe`.
 
         Args:
-            connection, groups, start, stable, compacted: see `Connection.subscribe`.
+            connection, groups, start, stable, compacted, gap_wait_s: see `Connection.subscribe`.
             cursor: its cursor, which was looked for already.
         """
         self._connection = connection
@@ -80,6 +74,7 @@ class Subscription:
             stable=stable,
             has_channels=True,
             compacted=compacted,
+            gap_wait_s=gap_wait_s,
         )
         self._channels = ChannelReader(self._loop, self._lock, self._subscriber, self._act)
         self._progress = Progress(start if isinstance(start, Position) else None)
@@ -108,6 +103,11 @@ class Subscription:
     def is_live(self) -> bool:
         """Return whether history was joined with live events."""
         return self._subscriber.state.name == "LIVE"
+
+    @property
+    def waits_for_archive(self) -> bool:
+        """Return whether a gap is next, unless an archive comes back that has these events."""
+        return self._subscriber.waits_for_archive
 
     @property
     def acknowledged(self) -> Position | None:
@@ -475,6 +475,7 @@ async def subscribe(
     *,
     stable: bool,
     compacted: bool = False,
+    gap_wait_s: float = GAP_WAIT_S,
 ) -> AsyncIterator[Subscription]:
     """Subscribe for the length of a block; see `Connection.subscribe`."""
     names = (groups,) if isinstance(groups, str) else tuple(groups)
@@ -484,12 +485,19 @@ async def subscribe(
         raise LocalProtocolError(
             "archives compact each group by itself: subscribe with compacted=True to one group"
         )
+    if not 0 <= gap_wait_s < inf:
+        raise LocalProtocolError(f"gap_wait_s is {gap_wait_s}; it must be 0 or more seconds")
     begin, cursor = _check_start(start), None
     if isinstance(begin, Cursor):
         cursor = await _find_cursor(connection, begin.name, names)
         begin = cursor.position or begin.first
-    options = {"stable": stable, "compacted": compacted}
-    subscription = Subscription(connection, names, begin, cursor=cursor, **options)
+    subscription = Subscription(
+        *(connection, names, begin),
+        stable=stable,
+        cursor=cursor,
+        compacted=compacted,
+        gap_wait_s=gap_wait_s,
+    )
     async with connection.loop.tasks() as tasks:
         tasks.start(subscription.run_receiver)
         tasks.start(subscription.run_sender)

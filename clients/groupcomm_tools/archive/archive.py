@@ -11,9 +11,10 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import MemberId, Message, Undeliverable
+from groupcomm.events import GroupView, MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.frames import (
+    ARCHIVES,
     CHANNEL_ID_BYTES,
     CHANNEL_KEY_BYTES,
     Channel,
@@ -30,6 +31,7 @@ from groupcomm_client.history.frames import (
     encode,
     encode_piece,
 )
+from groupcomm_client.history.parts import messages_of
 from groupcomm_client.history.subscriber import Send
 from groupcomm_tools.archive.holdings import Held, Holding, held_by_all
 
@@ -180,6 +182,8 @@ class Archive:
         self.me = me
         self._listening = listening
         self._channels: dict[bytes, Key] = {}  # those of open streams, by their ids
+        self._members: frozenset[MemberId] | None = None  # the archives, once they are known
+        self._lost_at: float | None = None  # when the last one went away, or this one came
         self._actions: list[Action] = []
 
     # ---- the store ----
@@ -307,10 +311,12 @@ class Archive:
         if isinstance(event, Undeliverable):
             for key in [key for key in self.streams if key[0].name == event.target]:
                 self._end(key)
+        elif isinstance(event, GroupView) and event.group == ARCHIVES:
+            self._note_archives(frozenset(event.members), now)
         elif isinstance(event, Message) and event.sender != self.me:
             match decode_untrusted(event.data):
                 case Find() as find:
-                    self._on_find(event.sender, find)
+                    self._on_find(event.sender, find, now)
                 case Read() as request:
                     self._on_read(event.sender, request, now)
                 case More(number, granted):
@@ -321,13 +327,21 @@ class Archive:
                     self._end((event.sender, number))
         self._pump(now)
 
-    def _on_find(self, sender: MemberId, find: Find) -> None:
+    def _note_archives(self, members: frozenset[MemberId], now: float) -> None:
+        """Note who the archives are, and whether one has gone away."""
+        if self._members is None or self._members - members:
+            self._lost_at = now
+        self._members = members
+
+    def _on_find(self, sender: MemberId, find: Find, now: float) -> None:
         holdings = self._holdings_of(find.groups)
         if holdings is not None:
             is_live = all(holding.is_live for holding in holdings)
             held = held_by_all(holdings)
             compacted = holdings[0].offered if len(holdings) == 1 else None
-            offer = Offer(find.number, is_live, tuple(each[:2] for each in held), compacted)
+            away_ms = None if self._lost_at is None else int(1000 * (now - self._lost_at))
+            intervals = tuple(each[:2] for each in held)
+            offer = Offer(find.number, is_live, intervals, compacted, away_ms)
             self._send(sender.name, offer)
 
     def _on_read(self, sender: MemberId, request: Read, now: float) -> None:
@@ -430,7 +444,8 @@ class Archive:
         stream.sent += 1
         stream.used_at = now
         if stream.channel is None:
-            self._actions.append(Send(key[0].name, piece.data, ServiceLevel.FIFO))
+            for data in messages_of(key[1], piece.data):
+                self._actions.append(Send(key[0].name, data, ServiceLevel.FIFO))
         else:
             stream.unsent += 1
             self._actions.append(SendPiece(key, piece.data))

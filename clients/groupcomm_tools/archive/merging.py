@@ -7,17 +7,24 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView
 from groupcomm_client.history.frames import EncodedPiece
 from groupcomm_tools.archive.archive import ReadStore
-from groupcomm_tools.archive.pieces import PieceReader, Source
+from groupcomm_tools.archive.pieces import Cursors, PieceReader, Source
 from groupcomm_tools.archive.rows import MessageRun, Part, place_of_part
 
 
 class MergedLogs:
     """The logs of some groups, as one `Source`."""
 
-    def __init__(self, sources: Sequence[tuple[Source, Collection[str]]]) -> None:
-        """Begin with the logs and the groups of each; a group is in one of them."""
+    def __init__(
+        self, sources: Sequence[tuple[Source, Collection[str]]], cursors: Cursors | None = None
+    ) -> None:
+        """Begin with the logs and the groups of each; a group is in one of them.
+
+        Args:
+            sources: the logs.
+            cursors: see `PieceReader`.
+        """
         self._sources = tuple(sources)
-        self._pieces = PieceReader(self)
+        self._pieces = PieceReader(self, cursors, len(self._sources))
 
     def read(self, action: ReadStore) -> EncodedPiece:
         """Return the next piece of a stream; see `PieceReader.read`."""

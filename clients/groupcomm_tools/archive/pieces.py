@@ -3,6 +3,7 @@
 It blocks, and may be called in several threads.
 """
 
+import threading
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from typing import Final, Protocol
@@ -17,7 +18,8 @@ from groupcomm_tools.archive.rows import Block, MessageRun, Part, place_of_part
 PIECE_BYTES: Final = 1_000_000
 PIECE_ROWS: Final = 10_000
 
-MOST_CURSORS: Final = 100
+MOST_OPEN: Final = 100
+"""The files that streams of an archive keep open between their pieces, whatever it records."""
 
 
 class Source(Protocol):
@@ -45,13 +47,51 @@ class _Cursor:
     held: Part | Block | None = None
 
 
+class Cursors:
+    """How far streams are, of all logs of an archive; of those that are not used any more, the
+    oldest are forgotten, as their files are open."""
+
+    def __init__(self, most: int = MOST_OPEN) -> None:
+        """Begin without a stream.
+
+        Args:
+            most: the files that may be open, apart from those of the stream that was used last.
+        """
+        self._most = most
+        self._kept: dict[tuple[object, Key], tuple[_Cursor, int]] = {}  # with its files
+        self._files = 0
+        self._lock = threading.Lock()  # two threads read
+
+    def pop(self, reader: object, key: Key) -> _Cursor | None:
+        """Remove and return the cursor of a stream."""
+        with self._lock:
+            found = self._kept.pop((reader, key), None)
+            self._files -= 0 if found is None else found[1]
+        return None if found is None else found[0]
+
+    def put(self, reader: object, key: Key, cursor: _Cursor, files: int) -> None:
+        """Keep the cursor of a stream, which has so many files open."""
+        with self._lock:
+            self._kept[reader, key] = cursor, files
+            self._files += files
+            while self._files > self._most and len(self._kept) > 1:
+                oldest = next(iter(self._kept))
+                self._files -= self._kept.pop(oldest)[1]
+
+
 class PieceReader:
     """Reads the pieces of streams; each goes on where its last one ended."""
 
-    def __init__(self, source: Source) -> None:
-        """Begin without a stream."""
+    def __init__(self, source: Source, cursors: Cursors | None = None, files: int = 1) -> None:
+        """Begin without a stream.
+
+        Args:
+            source: where the events come from.
+            cursors: those of the archive; None for some of its own.
+            files: the files that a stream has open.
+        """
         self._source = source
-        self._pieces = Pieces(source.parts)
+        self._pieces = Pieces(source.parts, cursors, files)
 
     def read(self, action: ReadStore) -> EncodedPiece:
         """Return the next piece of a stream.
@@ -74,27 +114,30 @@ class Pieces:
     """Makes the pieces of streams out of parts."""
 
     def __init__(
-        self, parts: Callable[[Position, Collection[str]], Iterator[Part | Block]]
+        self,
+        parts: Callable[[Position, Collection[str]], Iterator[Part | Block]],
+        cursors: Cursors | None = None,
+        files: int = 1,
     ) -> None:
         """Begin without a stream.
 
         Args:
             parts: see `Source.parts`; there may be blocks among them.
+            cursors, files: see `PieceReader`.
         """
         self._parts = parts
-        self._cursors: dict[Key, _Cursor] = {}
+        self._cursors = cursors or Cursors()
+        self._files = files
 
     def read(self, action: ReadStore, after: Position) -> EncodedPiece:
         """Return the next piece of a stream, behind a place; see `PieceReader.read`."""
         upto = action.upto
-        cursor = self._cursors.pop(action.key, None)
+        cursor = self._cursors.pop(self, action.key)
         if cursor is None or cursor.after != after:
             cursor = _Cursor(after, iter(()))
         builder = PieceBuilder()
         self._fill(builder, cursor, upto, action.groups)
-        self._cursors[action.key] = cursor
-        if len(self._cursors) > MOST_CURSORS:
-            del self._cursors[next(iter(self._cursors))]
+        self._cursors.put(self, action.key, cursor, self._files)
         is_end = cursor.after >= upto and not action.is_last
         number = action.key[1]
         horizon = upto if action.is_compacted else None

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from groupcomm_client.history.frames import EncodedPiece
 from groupcomm_log.disk import Disk
 from groupcomm_log.errors import Damage, LogError
+from groupcomm_log.lock import SharedLock
 from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.compacting import Compacting
 from groupcomm_tools.archive.digesting import LogDigests
 from groupcomm_tools.archive.keys import parse_key
 from groupcomm_tools.archive.layout import Layout, LogSpec, note_groups
 from groupcomm_tools.archive.merging import MergedLogs
+from groupcomm_tools.archive.pieces import Cursors
 from groupcomm_tools.archive.store import LogStore
 
 
@@ -25,8 +27,12 @@ class RecordedLog:
         compacting: its compacted part; None if its groups are not compacted.
     """
 
-    def __init__(self, spec: LogSpec) -> None:
+    def __init__(self, spec: LogSpec, lock: SharedLock, cursors: Cursors) -> None:
         """Open the log, or make it.
+
+        Args:
+            spec: what it is.
+            lock, cursors: those of the archive.
 
         Raises:
             LogBusy: another program writes to it.
@@ -34,7 +40,7 @@ class RecordedLog:
         """
         self.groups = spec.groups
         try:
-            self.store = LogStore(spec.folder, spec.limits)
+            self.store = LogStore(spec.folder, spec.limits, lock, cursors)
             note_groups(spec.folder, spec.groups)
         except OSError as error:
             raise LogError(
@@ -67,9 +73,11 @@ class RecordedLogs:
         self.layout = layout
         self.logs: list[RecordedLog] = []
         self.damage: list[Damage] = []
+        self._cursors = Cursors()
         self._merged: dict[tuple[int, ...], MergedLogs] = {}
         try:
             Disk().make_folder(layout.folder)
+            self._lock = SharedLock(layout.folder)
         except OSError as error:
             raise LogError(f"{layout.folder} cannot be made: {error}; name another") from None
         try:
@@ -90,7 +98,7 @@ class RecordedLogs:
         Raises:
             LogBusy, LogError: see `RecordedLog`.
         """
-        log = RecordedLog(spec)
+        log = RecordedLog(spec, self._lock, self._cursors)
         self.logs.append(log)
         self.damage += log.store.damage
         return log
@@ -106,7 +114,8 @@ class RecordedLogs:
             return log.store.read(action)
         key = tuple(wanted)
         if key not in self._merged:
-            self._merged[key] = MergedLogs([(logs[at].store, logs[at].groups) for at in key])
+            of = [(logs[at].store, logs[at].groups) for at in key]
+            self._merged[key] = MergedLogs(of, self._cursors)
         return self._merged[key].read(action)
 
     def store_of(self, action: ReadStore) -> LogStore | None:
@@ -131,6 +140,7 @@ class RecordedLogs:
                 log.store.close()
             except OSError as error:
                 failures.append(error)
+        self._lock.close()
         if failures:
             raise failures[0]
 

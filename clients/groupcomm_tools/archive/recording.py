@@ -14,16 +14,9 @@ from groupcomm.events import DaemonView, GroupView, Message
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Received, Unfiltered, Unreadable
 from groupcomm_client.history.channel_reader import ChannelReader
+from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Given, Start
 from groupcomm_client.history.places import Line, place_of
-from groupcomm_client.history.subscriber import (
-    CaughtUp,
-    Compacted,
-    Gap,
-    Given,
-    Start,
-    State,
-    Subscriber,
-)
+from groupcomm_client.history.subscriber import State, Subscriber
 from groupcomm_log.errors import LogError
 from groupcomm_tools.archive.archive import Archive
 from groupcomm_tools.archive.compacting import TooManyKeys

@@ -15,6 +15,7 @@ from groupcomm.errors import AccessRefused, CannotConnect, GroupCommError, Sessi
 from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
 from groupcomm.host.addresses import Address
 from groupcomm.level import ServiceLevel
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Received
 from groupcomm_client.history.frames import (
@@ -23,6 +24,7 @@ from groupcomm_client.history.frames import (
     Channel,
     Find,
     Offer,
+    Part,
     Piece,
     decode_untrusted,
 )
@@ -60,6 +62,9 @@ LOOK_S: Final = 2.0
 
 MOST_GROUPS: Final = 1000
 """The logs of one archive; groups that match a pattern beyond that are not recorded."""
+
+PAIRS: Final = 50
+"""The principals of one question about rights; a question has a limit of bytes."""
 
 READERS: Final = 2
 """The threads that read the store."""
@@ -285,10 +290,12 @@ class _Session:
             pairs = self.rights.questions(trio.current_time())
             for group in dict.fromkeys(group for _, group in pairs):
                 of_group = [pair for pair in pairs if pair[1] == group]
-                decisions = zip(of_group, await self._ask_daemon(of_group), strict=True)
-                now = trio.current_time()
-                for message in self.rights.decide(decisions, now):
-                    self._answer(message, now)
+                for start in range(0, len(of_group), PAIRS):
+                    some = of_group[start : start + PAIRS]
+                    decisions = zip(some, await self._ask_daemon(some), strict=True)
+                    now = trio.current_time()
+                    for message in self.rights.decide(decisions, now):
+                        self._answer(message, now)
                 for key in self.rights.ended:
                     self.archive.failed(key)
                 self.rights.ended.clear()
@@ -390,7 +397,7 @@ class _Session:
         if isinstance(event, Message):
             if event.data.startswith(HEAD):
                 frame = decode_untrusted(event.data)
-                if not isinstance(frame, Offer | Piece | Channel):
+                if not isinstance(frame, Offer | Piece | Part | Channel):
                     return ()
                 return log_of(frame.number, len(self.recordings))
             if event.data != MARK:
@@ -479,6 +486,10 @@ class _Session:
             self._has_outgoing = trio.Event()
             while self._outgoing:
                 action = self._outgoing.popleft()
+                if len(action.data) > MAX_MESSAGE_BYTES:  # what everybody asks goes on
+                    text = f"an answer to {action.to} has {len(action.data)} bytes, and is not sent"
+                    self._tell({"event": "trouble", "text": text})
+                    continue
                 await self._connection.multicast(action.to, action.data, level=action.level)
 
     def _read(self, action: ReadStore) -> None:

@@ -20,15 +20,16 @@ import pyarrow.compute as pc
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm_client.events import Received
 from groupcomm_client.history.frames import EncodedPiece, Interval
+from groupcomm_client.history.given import Gap
 from groupcomm_client.history.places import just_before, place_of
-from groupcomm_client.history.subscriber import Gap
 from groupcomm_log.errors import Damage, LogRemoved
+from groupcomm_log.lock import SharedLock
 from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, PLACE, VIEW, Offset
 from groupcomm_log.writer import Limits, LogWriter
 from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.file_reader import FileRead, parts_behind
-from groupcomm_tools.archive.pieces import PieceReader
+from groupcomm_tools.archive.pieces import Cursors, PieceReader
 from groupcomm_tools.archive.rows import LEVELS, READ, Part, place_of_row
 from groupcomm_tools.recording import columns
 from groupcomm_tools.recording.columns import EventBatch, to_rows
@@ -68,21 +69,31 @@ class LogStore:
         damage: the damage that was found then.
     """
 
-    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limits: Limits | None = None,
+        lock: SharedLock | None = None,
+        cursors: Cursors | None = None,
+    ) -> None:
         """Open a folder, or make one.
+
+        Args:
+            folder, limits, lock: see `LogWriter`.
+            cursors: see `PieceReader`.
 
         Raises:
             LogBusy: another program writes to it.
             LogError: the folder cannot hold a log.
             OSError: it cannot be made, read or written.
         """
-        self._writer = LogWriter(folder, limits)
+        self._writer = LogWriter(folder, limits, lock=lock)
         self.folder = folder
         self._lock = threading.Lock()  # of the index
         self._entries: list[_Entry] = []
         self._cached = 0  # the first entry in memory
         self._cached_bytes = 0
-        self._pieces = PieceReader(self)
+        self._pieces = PieceReader(self, cursors)
         self._removed: Position | None = None  # everything up to here, since it was opened
         self.damage: list[Damage] = list(self._writer.found.damage)
         self.intervals: list[Interval] = []

@@ -19,7 +19,7 @@ from groupcomm_client.history.cursors import (
     merge_entry,
 )
 from groupcomm_client.history.frames import ARCHIVES, Find, Frame, Offer, encode
-from groupcomm_client.history.subscriber import Start
+from groupcomm_client.history.given import Start
 from groupcomm_tools.commands import reading
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options

@@ -14,7 +14,8 @@ from groupcomm.errors import ConfigError
 from groupcomm.events import Message
 from groupcomm.host.option_types import existing_folder
 from groupcomm.level import ServiceLevel
-from groupcomm_client.history.subscriber import Gap, Start
+from groupcomm_client.history.gap_wait import GAP_WAIT_S
+from groupcomm_client.history.given import Gap, Start
 from groupcomm_tools.commands import reading
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.log import Damages
@@ -117,7 +118,7 @@ def _from_archive(
     options: argparse.Namespace, progress: "_Progress"
 ) -> Generator[Exported, None, None]:
     """Yield the AGREED and SAFE messages that an archive has."""
-    ways = {"stable": False, "compacted": False, "count": None}
+    ways = {"stable": False, "compacted": False, "count": None, "gap_wait_s": GAP_WAIT_S}
     wanted = argparse.Namespace(start=options.start, until=options.until, **ways)
     with (
         connect_blocking(options, reconnect=not options.no_reconnect) as connection,

@@ -1,7 +1,6 @@
 """`groupcomm history`: archives of groups, and their contents."""
 
 import argparse
-import json
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -26,7 +25,8 @@ from groupcomm_tools.commands.options import (
     need_pyarrow,
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
-from groupcomm_tools.terminal import say
+from groupcomm_tools.terminal import Reports
+from groupcommd.process import raise_descriptor_limit
 
 if TYPE_CHECKING:
     from groupcomm_tools.archive.recorded import RecordedLogs
@@ -177,15 +177,17 @@ def _listen(text: str) -> str | Address:
 def _serve(options: argparse.Namespace) -> int:
     """Serve until ^C or SIGTERM; everything that was recorded is then on disk."""
     need_pyarrow("writes Parquet")
+    raise_descriptor_limit()
     if not options.store.exists():
         check_daemon(options)  # before the log exists: a log without a row is of no use
     logs = _open_logs(options)
-    try:
-        for damage in logs.damage:
-            _report(options, {"event": "damage", "text": str(damage)})
-        trio.run(_run_archive, options, logs)
-    finally:
-        logs.close()
+    with Reports(as_json=options.json) as reports:
+        try:
+            for damage in logs.damage:
+                reports.report({"event": "damage", "text": str(damage)})
+            trio.run(_run_archive, options, logs, reports.report)
+        finally:
+            logs.close()
     return 0
 
 
@@ -207,15 +209,9 @@ def _open_logs(options: argparse.Namespace) -> "RecordedLogs":
     )
 
 
-def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
-    """Print what happens: as JSON on standard output, or as text on standard error."""
-    if options.json:
-        print(json.dumps(happened), flush=True)
-    elif "text" in happened:
-        say(str(happened["text"]))
-
-
-async def _run_archive(options: argparse.Namespace, logs: "RecordedLogs") -> None:
+async def _run_archive(
+    options: argparse.Namespace, logs: "RecordedLogs", tell: Callable[[dict[str, Any]], None]
+) -> None:
     from groupcomm_tools.archive.serving import Serving  # noqa: PLC0415 - an extra
 
     connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
@@ -223,7 +219,7 @@ async def _run_archive(options: argparse.Namespace, logs: "RecordedLogs") -> Non
     )
     serving = Serving(
         logs,
-        partial(_report, options),
+        tell,
         buffer_bytes=int(options.buffer_mb * MB),
         channels=options.listen != "none",
         address=options.listen if isinstance(options.listen, Address) else None,

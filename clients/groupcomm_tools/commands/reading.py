@@ -17,9 +17,11 @@ from typing import Any, Final
 from groupcomm.clocks.stamp import Position, parse_position
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Transition
+from groupcomm.host.option_types import not_negative
 from groupcomm.names import check_group
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.deadlines import move_on_after
+from groupcomm_client.history.blocking import BlockingSubscription
 from groupcomm_client.history.cursor_client import First
 from groupcomm_client.history.frames import (
     ARCHIVES,
@@ -31,17 +33,11 @@ from groupcomm_client.history.frames import (
     decode_untrusted,
     encode,
 )
+from groupcomm_client.history.gap_wait import GAP_WAIT_S
+from groupcomm_client.history.given import EARLIEST, LATEST, CaughtUp, Compacted, Gap, Given
 from groupcomm_client.history.places import place_of
 from groupcomm_client.history.refusals import Refusal
-from groupcomm_client.history.subscriber import (
-    EARLIEST,
-    FIND_S,
-    LATEST,
-    CaughtUp,
-    Compacted,
-    Gap,
-    Given,
-)
+from groupcomm_client.history.subscriber import FIND_S
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.event_text import describe, position_text, print_event
 from groupcomm_tools.terminal import say
@@ -59,6 +55,9 @@ STORED_S: Final = 1.0
 
 PIECE_S: Final = 10.0
 """The time in which an archive finds a time in its store."""
+
+LOOK_S: Final = 1.0
+"""The time from one look at whether an archive is waited for to the next."""
 
 ShowEvent = Callable[[Given, str | None], None]
 """A function that prints an event, and the place to go on from."""
@@ -80,6 +79,14 @@ def add_end_options(parser: argparse.ArgumentParser) -> None:
         "--compacted",
         action="store_true",
         help="of what archives have compacted the last message of each key is enough",
+    )
+    parser.add_argument(
+        "--gap-wait-s",
+        type=not_negative,
+        default=GAP_WAIT_S,
+        metavar="S",
+        help="wait for an archive that has been away for less than S seconds before a gap; 0: do"
+        f" not ({GAP_WAIT_S:g})",
     )
 
 
@@ -162,17 +169,19 @@ def events(
     Args:
         connection: a connection that nothing else reads.
         groups: the groups to subscribe to.
-        options: `start`, `until`, `stable`, `compacted`, and `count`, which is None for no limit.
+        options: `start`, `until`, `stable`, `compacted`, `gap_wait_s`, and `count`, which is None
+            for no limit.
     """
     start, until = parse_start(options.start), parse_until(options.until)
     if isinstance(until, datetime):
         until = last_before(connection, groups, until)
     ways = {"stable": options.stable, "compacted": options.compacted}
-    with connection.subscribe(groups, start=start, **ways) as subscription:
+    wait_s = options.gap_wait_s
+    with connection.subscribe(groups, start=start, gap_wait_s=wait_s, **ways) as subscription:
         left = inf if options.count is None else options.count
         while left > 0:
             with _archive_needed():
-                event = subscription.receive()
+                event = _receive(subscription)
             place, position = place_of(event), subscription.position
             if until is not None and place is not None and place > until:
                 return
@@ -182,6 +191,21 @@ def events(
                 return
             if until is not None and position is not None and position >= until:
                 return
+
+
+def _receive(subscription: BlockingSubscription) -> Given:
+    """Return the next event; say so if it must wait for an archive."""
+    is_said = False
+    while True:
+        try:
+            return subscription.receive(None if is_said else LOOK_S)
+        except TimeoutError:
+            is_said = subscription.waits_for_archive
+            if is_said:
+                say(
+                    "no archive that answers has what comes next: waiting for one that may come"
+                    " back (--gap-wait-s)"
+                )
 
 
 @contextmanager

@@ -1,10 +1,7 @@
 """`groupcomm record`: write the messages and views of groups to a durable log, in their order."""
 
 import argparse
-import json
-import os
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -24,7 +21,7 @@ from groupcomm_tools.commands.options import (
     add_reconnect_option,
     need_pyarrow,
 )
-from groupcomm_tools.terminal import say
+from groupcomm_tools.terminal import Reports
 
 if TYPE_CHECKING:
     from groupcomm_tools.recording.recorder import Recorder
@@ -64,14 +61,17 @@ def run(options: argparse.Namespace) -> int:
     need_pyarrow("writes Parquet")
     if not options.to.exists():
         check_daemon(options)  # before the log exists: a log without a row is of no use
-    recorder = _make_recorder(options, groups)
-    trio.run(_run, options, groups, recorder)
-    end = {"event": "end", "messages": recorder.count}
-    _report(options, {**end, "text": f"{recorder.count} messages are in {options.to}"})
+    with Reports(as_json=options.json) as reports:
+        recorder = _make_recorder(options, groups, reports.report)
+        trio.run(_run, options, groups, recorder)
+        end = {"event": "end", "messages": recorder.count}
+        reports.report({**end, "text": f"{recorder.count} messages are in {options.to}"})
     return 0
 
 
-def _make_recorder(options: argparse.Namespace, groups: tuple[str, ...]) -> "Recorder":
+def _make_recorder(
+    options: argparse.Namespace, groups: tuple[str, ...], tell: Callable[[dict[str, Any]], None]
+) -> "Recorder":
     from groupcomm_log.writer import Limits, LogWriter  # noqa: PLC0415 - an extra
     from groupcomm_tools.recording.recorder import Pace, Recorder  # noqa: PLC0415 - an extra
 
@@ -88,21 +88,7 @@ def _make_recorder(options: argparse.Namespace, groups: tuple[str, ...]) -> "Rec
         raise LogError(
             f"{options.to} cannot be written: {error}; make room, or name another folder"
         ) from None
-    return Recorder(writer, groups, pace, partial(_report, options), options.count)
-
-
-def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
-    """Print events: as JSON on standard output, or as text on standard error."""
-    if options.json:
-        try:
-            print(json.dumps(happened), flush=True)
-        except BrokenPipeError:
-            # The log matters more than the messages about it: a failing flush must not fail it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            options.json = False
-            say("the reader of standard output has ended; recording continues")
-    elif "text" in happened:
-        say(f"{happened['text']}")
+    return Recorder(writer, groups, pace, tell, options.count)
 
 
 async def _run(options: argparse.Namespace, groups: tuple[str, ...], recorder: "Recorder") -> None:

@@ -12,7 +12,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_file, natural, not_negative, positive, probability
 from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.relay import Line, Pair, Relay
-from groupcomm_tools.terminal import say
+from groupcomm_tools.terminal import Reports
 from groupcomm_tools.topology import Topology, make_line
 from groupcommd.config_file import read_addresses, read_sites
 from groupcommd.site_tables import sites_of_link
@@ -99,7 +99,15 @@ async def _run(options: argparse.Namespace) -> None:
         if getattr(options, name):
             commands.execute(f"{name} {getattr(options, name)}")
     relay.write(options.via)
-    say(f"relaying {len(relay.ports)} paths; start the daemons with --via {options.via}")
+    with Reports() as reports:
+        reports.say(
+            f"relaying {len(relay.ports)} paths; start the daemons with --via {options.via}"
+        )
+        await _obey(relay, commands, reports)
+
+
+async def _obey(relay: Relay, commands: "RelayCommands", reports: Reports) -> None:
+    """Relay, and execute the commands of standard input."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
         while line_ := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
@@ -109,7 +117,7 @@ async def _run(options: argparse.Namespace) -> None:
             try:
                 commands.execute(line_)
             except ConfigError as error:
-                say(str(error))
+                reports.say(str(error))
 
 
 def read_link(text: str, sites: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], Line]:

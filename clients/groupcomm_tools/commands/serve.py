@@ -1,7 +1,6 @@
 """`groupcomm serve`: handle the requests to a group with a command, such as a script."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from math import inf
 from typing import Final
@@ -14,7 +13,7 @@ from groupcomm_client.coordination import Request, serve
 from groupcomm_tools.commands.children import CommandFailed, check, execute, set_on_sigterm
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
-from groupcomm_tools.terminal import say
+from groupcomm_tools.terminal import Reports
 
 EXAMPLE: Final = "groupcomm serve loud -- tr a-z A-Z"
 
@@ -50,7 +49,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until the count or the duration is reached, or until ^C or SIGTERM; return 0."""
-    trio.run(Server(options).run)
+    server = Server(options)
+    with server.reports:
+        trio.run(server.run)
     return 0
 
 
@@ -65,6 +66,7 @@ class Server:
         self._options = options
         self._group = check_group(options.group)
         self._command: Sequence[str] = options.command
+        self.reports = Reports()
         self._handled = 0
         self._enough = trio.Event()
 
@@ -75,7 +77,7 @@ class Server:
             async with connect_trio(self._options) as connection, trio.open_nursery() as nursery:
                 nursery.start_soon(set_on_sigterm, self._enough)
                 nursery.start_soon(serve, connection, self._group, self._handle)
-                say(f"serving {self._group} as {connection.name}")
+                self.reports.say(f"serving {self._group} as {connection.name}")
                 await self._enough.wait()
                 await trio.sleep(LAST_REPLY_S)
                 nursery.cancel_scope.cancel()
@@ -103,4 +105,4 @@ class Server:
         """Print that a request was handled; `status` is None for a command that was killed."""
         if self._options.json:
             found = {"caller": request.caller.name, "bytes": len(request.data), "status": status}
-            print(json.dumps(found), flush=True)
+            self.reports.print_json(found)

@@ -16,7 +16,7 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm_client.events import Received, Reconnected
-from groupcomm_client.history.subscriber import CaughtUp, Compacted, Gap, Given
+from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Given
 from groupcomm_tools.commands import follow, reading
 from groupcomm_tools.message_format import MessageFormat
 from groupcomm_tools.terminal import below

@@ -18,7 +18,7 @@ from groupcomm_client.coordination.working import AT_ONCE, DEADLINE_S, TRIES
 from groupcomm_tools.commands.children import check, execute, set_on_sigterm
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
-from groupcomm_tools.terminal import say
+from groupcomm_tools.terminal import Reports
 
 EXAMPLE: Final = "groupcomm work pages --name printers --at-once 2 -- lp -"
 
@@ -102,7 +102,9 @@ def run(options: argparse.Namespace) -> int:
     if looks:
         trio.run(look, options)
     else:
-        trio.run(Working(options).run)
+        working = Working(options)
+        with working.reports:
+            trio.run(working.run)
     return 0
 
 
@@ -155,6 +157,7 @@ class Working:
         self._options = options
         self._group = check_group(options.group)
         self._command: Sequence[str] = options.command
+        self.reports = Reports()
         self._ended = 0
         self._enough = trio.Event()
 
@@ -176,7 +179,7 @@ class Working:
         ):
             nursery.start_soon(set_on_sigterm, self._enough)
             nursery.start_soon(worker.work_off, self._do)
-            say(f"working for {self._group} as {connection.name}")
+            self.reports.say(f"working for {self._group} as {connection.name}")
             with trio.move_on_after(duration_s):
                 await self._enough.wait()
             nursery.cancel_scope.cancel()
@@ -198,7 +201,7 @@ class Working:
         """Print that a job has ended; `status` is None for a command that was killed."""
         if self._options.json:
             found = {"sender": job.sender.name, "attempt": job.attempt, "status": status}
-            print(json.dumps({**found, "bytes": len(job.data)}), flush=True)
+            self.reports.print_json({**found, "bytes": len(job.data)})
 
 
 def _about(job: Job) -> dict[str, str]:

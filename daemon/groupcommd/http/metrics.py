@@ -20,7 +20,9 @@ from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import MembershipState
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.http.snapshot import Snapshot
+from groupcommd.logs import dropped_lines
 from groupcommd.process import resident_bytes
+from groupcommd.spread_socket import SpreadSocket
 
 Sample: TypeAlias = tuple[tuple[str, ...], float | tuple[int, float] | Durations]
 """Values of the labels, and a number; for a summary the count and the sum, for a histogram all."""
@@ -485,6 +487,16 @@ METRICS: Final[tuple[Metric, ...]] = (
         "groupcomm_datagrams_dropped_total",
         "Datagrams that the system had no room for, or has filtered in a flood.",
         lambda s: s.parts.udp.dropped,
+    ),
+    _counter(
+        "groupcomm_spread_messages_skipped_total",
+        "Messages that were too large for clients of Spread here; each counts for each of them.",
+        lambda _: SpreadSocket.skipped,
+    ),
+    _counter(
+        "groupcomm_log_lines_dropped_total",
+        "Lines of the log that could not be written, as nobody read them or there was no room.",
+        lambda _: dropped_lines(),
     ),
     # programs
     _gauge("groupcomm_sessions", "Sessions of programs.", lambda s: len(s.status.sessions)),

@@ -61,6 +61,7 @@ from groupcomm.wire.bundle import (
     encode_body,
 )
 from groupcomm.wire.messages import decode_messages_untrusted
+from groupcomm.wire.packet import Raw
 
 CARRIED: Final = (
     ServiceLevel.UNRELIABLE,
@@ -73,7 +74,7 @@ CARRIED: Final = (
 """For each service of Spread the level at which a message is sent: its programs may rely on it."""
 
 HELD_BYTES: Final = 16 * 1024 * 1024
-"""The most large messages of our own clients that have come in part; with more the session ends."""
+"""The most large messages of our own clients that have come in part; what is more is skipped."""
 
 _ASKED_MASK: Final = 0b11
 _MOST_PARTS: Final = 0xFF >> PART_SHIFT
@@ -102,6 +103,8 @@ class SpreadSession:
         name: its private name, once it is admitted; empty before.
         ended: the client has said goodbye, or the daemon has ended the session.
         malformed: bundles of other clients that were dropped because they do not decode.
+        skipped: messages of other clients that were too large, with the others that came in part.
+        skipped_from: the sender of the last one of them.
     """
 
     __slots__ = (
@@ -117,12 +120,15 @@ class SpreadSession:
         "_origins",
         "_reader",
         "_reassembly",
+        "_skipped",
         "_user",
         "_view",
         "_views",
         "ended",
         "malformed",
         "name",
+        "skipped",
+        "skipped_from",
     )
 
     def __init__(self, handshake: Handshake, user: str) -> None:
@@ -143,7 +149,9 @@ class SpreadSession:
         self._origins: dict[str, int] = {}
         self.name = b""
         self.ended = False
-        self.malformed = 0
+        self.malformed = self.skipped = 0
+        self.skipped_from: MemberId | None = None
+        self._skipped: dict[tuple[MemberId, int], None] = {}  # the last ones
 
     def hello(self) -> bytes:
         """Return the frame with which it asks the daemon to be admitted."""
@@ -374,16 +382,33 @@ class SpreadSession:
             return
         try:
             if bundle.kind == _FRAGMENT:
-                message = self._reassembly.add(sender, bundle, body_payload(body), None)
-                if message is not None:
-                    told.append(_regular(sender, bundle, [message.type], [message.data]))
+                self._deliver_part(sender, bundle, body_payload(body), told)
             else:
                 types, data = decode_messages_untrusted(body_payload(body), bundle.count)
                 told.append(_regular(sender, bundle, types, data))
         except BadDatagram:  # the sender's fault: daemons do not decode payloads that they forward
             self.malformed += 1
-        if self._reassembly.held_bytes > HELD_BYTES:
-            raise BadDatagram("large", f"messages of more than {HELD_BYTES} bytes come in parts")
+
+    def _deliver_part(
+        self, sender: MemberId, bundle: Bundle, payload: Raw, told: list[bytes]
+    ) -> None:
+        """Keep a part of a large message; deliver the message once it is whole.
+
+        One for which there is no room is skipped: it must not end the session of whoever gets it.
+        """
+        key = sender, bundle.message
+        if key in self._skipped:
+            return
+        message = self._reassembly.add(sender, bundle, payload, None)
+        if message is not None:
+            told.append(_regular(sender, bundle, [message.type], [message.data]))
+        elif self._reassembly.held_bytes > HELD_BYTES:
+            self._reassembly.drop(*key)
+            self.skipped += 1
+            self.skipped_from = sender
+            self._skipped[key] = None
+            if len(self._skipped) > _MOST_HEADS:
+                del self._skipped[next(iter(self._skipped))]
 
     def _is_again(self, sender: MemberId, bundle: Bundle) -> bool:
         """Return whether the client has had this message as another of its parts."""

@@ -14,8 +14,9 @@ from groupcomm_client.history import channel
 from groupcomm_client.history import frames as history
 from groupcomm_client.history.channel import HELLO_BYTES, PieceOpener
 from groupcomm_client.history.frames import ARCHIVES, LENGTH_BYTES
+from groupcomm_client.history.given import EARLIEST
 from groupcomm_client.history.places import NOWHERE, Line, just_before
-from groupcomm_client.history.subscriber import EARLIEST, State, Subscriber
+from groupcomm_client.history.subscriber import State, Subscriber
 from groupcomm_tools.archive import comparing
 from groupcomm_tools.archive.agreement import Agreement
 from groupcomm_tools.archive.archive import Archive, ReadStore

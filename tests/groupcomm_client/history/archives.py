@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import GroupView, Message
-from groupcomm_client.history.subscriber import Given
+from groupcomm_client.history.given import Given
 
 PATIENCE_S: Final = 30.0
 

@@ -19,9 +19,10 @@ from groupcomm.level import ServiceLevel
 from groupcomm.sim.virtual_time import SECOND, Clock, microseconds, random_for
 from groupcomm_client.history import subscriber as subscriber_module
 from groupcomm_client.history.frames import Interval
+from groupcomm_client.history.given import Gap, Start
 from groupcomm_client.history.live import QUEUE_BYTES
 from groupcomm_client.history.places import Line, just_before, place_of
-from groupcomm_client.history.subscriber import Gap, Start, Subscriber
+from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_tools.archive.archive import Archive, ReadStore
 from tests.groupcomm_client.all_faults import draw_kinds, settings_for
 from tests.groupcomm_client.history.lines import (
@@ -33,6 +34,7 @@ from tests.groupcomm_client.history.lines import (
     Reader,
     Reference,
     Store,
+    gap_wait_of,
     keys_of,
 )
 
@@ -389,6 +391,7 @@ class FaultyLines(Lines):
             stable=stable,
             is_archive=is_archive,
             queue_bytes=SMALL_QUEUE_BYTES if small else QUEUE_BYTES,
+            gap_wait_s=gap_wait_of(me),
         )
 
     def make_archive(self, place: int, daemon: int) -> FaultyArchive | None:  # type: ignore[override]

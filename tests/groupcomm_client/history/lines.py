@@ -39,15 +39,10 @@ from groupcomm_client.history.frames import (
     events_of_untrusted,
     piece_of,
 )
+from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.places import Line, Progress, place_of
 from groupcomm_client.history.streams import CloseChannel, OpenChannel, PauseChannel, ResumeChannel
-from groupcomm_client.history.subscriber import (
-    CaughtUp,
-    Gap,
-    Send,
-    Start,
-    Subscriber,
-)
+from groupcomm_client.history.subscriber import Send, Subscriber
 from groupcomm_tools.archive.archive import (
     Archive,
     EndChannel,
@@ -60,6 +55,7 @@ from groupcomm_tools.archive.archive import (
 GROUPS = ("orders", "trades")
 PIECE = 7
 REST_S = 20.0
+GAP_WAITS_S = (0.0, 3.0)
 
 Seen = tuple[Position, str]
 """What identifies an event of the line: its place, and the group of a view."""
@@ -81,6 +77,11 @@ def keys_of(events: Iterable[Any]) -> list[Seen]:
         for event in events
         if isinstance(event, GroupView | DaemonView) or place_of(event) is not None
     ]
+
+
+def gap_wait_of(me: MemberId) -> float:
+    """Return how long a subscriber waits before a gap: some do not, so that both are tried."""
+    return GAP_WAITS_S[me.connection % len(GAP_WAITS_S)]
 
 
 class Store:
@@ -248,7 +249,11 @@ class Reader(Program):
     def begin(self, me: MemberId) -> None:
         start = self.past.progress.after or self.past.start
         self.subscriber = Subscriber(
-            me, GROUPS, start, now=self.now, stable=self.past.stable, has_channels=True
+            *(me, GROUPS, start),
+            now=self.now,
+            stable=self.past.stable,
+            has_channels=True,
+            gap_wait_s=gap_wait_of(me),
         )
         for group in GROUPS:
             self.client.join(group)

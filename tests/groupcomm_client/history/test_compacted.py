@@ -3,16 +3,17 @@
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
 from groupcomm_client.history.frames import Interval, Offer, Piece, Read
-from groupcomm_client.history.subscriber import Compacted, Gap, Start, State
+from groupcomm_client.history.given import Compacted, Gap, Start
+from groupcomm_client.history.subscriber import State
 from tests.groupcomm_client.history.test_live import place
-from tests.groupcomm_client.history.test_subscriber import ONE, TWO, Game
+from tests.groupcomm_client.history.test_subscriber import LONG_MS, ONE, TWO, Game
 
 FIRST, HORIZON, END = place(4, 0), place(4, 50), place(5, 90)
 WHOLE: Interval = (place(4, 40), END)
 
 
 def offer(game: Game, archive: MemberId, whole: Interval, compacted: Interval | None) -> None:
-    game.hear(archive, Offer(game.subscriber._numbers, True, (whole,), compacted))
+    game.hear(archive, Offer(game.subscriber._numbers, True, (whole,), compacted, LONG_MS))
 
 
 def request(game: Game) -> Read:

@@ -11,8 +11,9 @@ import pytest
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, MemberId, Message
 from groupcomm_client.history.frames import Piece, encode_piece, piece_of
+from groupcomm_client.history.given import Compacted, Gap, Start
 from groupcomm_client.history.places import place_of
-from groupcomm_client.history.subscriber import Compacted, Gap, Start, Subscriber
+from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.holdings import Holding
 from groupcomm_tools.archive.keys import LastOfKeys
@@ -25,6 +26,7 @@ from tests.groupcomm_client.history.lines import (
     Reader,
     Reference,
     Store,
+    gap_wait_of,
 )
 
 ALL = "archive reader part mend mend daemon"
@@ -161,6 +163,7 @@ class CompactedReader(Reader):
         super().begin(me)
         start = self.past.progress.after or self.past.start
         of: Any = {"now": self.now, "stable": True, "compacted": True}
+        of["gap_wait_s"] = gap_wait_of(me)
         self.subscriber = Subscriber(me, GROUPS, start, **of)
 
 

@@ -10,8 +10,9 @@ from groupcomm.events import DaemonView, Event, MemberId, Message, Transition
 from groupcomm_client.history.cursor_client import CursorClient, CursorState
 from groupcomm_client.history.cursors import CursorEntry
 from groupcomm_client.history.frames import ARCHIVES
+from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.places import Progress, place_of
-from groupcomm_client.history.subscriber import CaughtUp, Gap, Start, Subscriber
+from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
 from tests.groupcomm_client.history.lines import (
     GROUPS,
@@ -21,6 +22,7 @@ from tests.groupcomm_client.history.lines import (
     Reader,
     Reference,
     Store,
+    gap_wait_of,
     keys_of,
 )
 
@@ -141,6 +143,7 @@ class CursorReader(Reader):
             now=self.now,
             view=self.view,
             stable=True,
+            gap_wait_s=gap_wait_of(self.me),
         )
         for group in GROUPS:
             self.client.join(group)

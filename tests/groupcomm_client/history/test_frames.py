@@ -14,6 +14,7 @@ from groupcomm_client.history.frames import (
     Find,
     More,
     Offer,
+    Part,
     Piece,
     Read,
     Run,
@@ -84,6 +85,7 @@ def test_a_piece_has_the_events_that_were_put_into_it(events: list[Line]) -> Non
     "frame",
     [
         Find(1, ("g",)),
+        Part(7, 2, True, b"some bytes"),
         Offer(1, True, ((Position(VIEW, 1, 0, 0, -1), Position(VIEW, 2, 0, 0, 0)),)),
         Read(1, ("g",), None, 17, 4),
         Read(1, ("g",), Position(VIEW, 1, 0, 0, 0), None, 4),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupcomm_client.history.subscriber import Start
+from groupcomm_client.history.given import Start
 from tests.groupcomm_client.history import faulty
 from tests.groupcomm_client.history.lines import Lines, Past, Reference, keys_of
 

@@ -7,9 +7,9 @@ import pytest
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, DaemonView, Event, GroupView, MemberId
 from groupcomm_client.events import Reconnected
+from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.places import place_of
 from groupcomm_client.history.resumption import Resumption
-from groupcomm_client.history.subscriber import CaughtUp, Gap, Start
 from tests.groupcomm_client.history.lines import (
     GROUPS,
     Lines,

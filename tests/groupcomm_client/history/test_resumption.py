@@ -25,8 +25,8 @@ from groupcomm_client.history.frames import (
     encode,
     piece_of,
 )
+from groupcomm_client.history.given import CaughtUp, Gap
 from groupcomm_client.history.resumption import ALONE_S, NUMBER_BITS, Resumption
-from groupcomm_client.history.subscriber import CaughtUp, Gap
 
 ME, BOB, NEXT = MemberId("#me#a", 1), MemberId("#bob#b", 2), MemberId("#me#b", 3)
 ARCHIVE = MemberId("#archive#b", 1)
@@ -94,7 +94,8 @@ class Resumed:
         return self.give(Message(ARCHIVE, 1, (to.name,), FIFO, 0, data, at(1, 6)))
 
     def offer(self, number: int, *intervals: Interval) -> list[Any]:
-        return self.from_archive(Offer(number, True, intervals))
+        long_ms = 3_600_000  # archives that are away are not waited for any more
+        return self.from_archive(Offer(number, True, intervals, None, long_ms))
 
 
 def begun() -> Resumed:

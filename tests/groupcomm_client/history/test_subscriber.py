@@ -23,6 +23,7 @@ from groupcomm_client.history.frames import (
     encode,
     piece_of,
 )
+from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.live import EVENT_BYTES, MARK, QUEUE_BYTES
 from groupcomm_client.history.places import Line, just_before
 from groupcomm_client.history.streams import (
@@ -32,19 +33,13 @@ from groupcomm_client.history.streams import (
     PauseChannel,
     ResumeChannel,
 )
-from groupcomm_client.history.subscriber import (
-    CaughtUp,
-    Gap,
-    Send,
-    Start,
-    State,
-    Subscriber,
-)
+from groupcomm_client.history.subscriber import Send, State, Subscriber
 from tests.groupcomm_client.history.test_live import ME, daemons, joined, message, place
 
 ONE, TWO = MemberId("#one#a", 11), MemberId("#two#b", 12)
 JOIN = place(5, 100)
 LIVE_AFTER = just_before(JOIN)
+LONG_MS = 3_600_000  # archives that are away are not waited for any more
 
 
 class Game:
@@ -109,9 +104,15 @@ class Game:
         assert isinstance(frame, Find)
         return frame.number
 
-    def offer(self, archive: MemberId, *intervals: tuple[Position, Position], **live: bool) -> None:
+    def offer(
+        self,
+        archive: MemberId,
+        *intervals: tuple[Position, Position],
+        live: bool = True,
+        away_ms: int | None = LONG_MS,
+    ) -> None:
         number = self.subscriber._numbers
-        self.hear(archive, Offer(number, live.get("live", True), intervals))
+        self.hear(archive, Offer(number, live, intervals, None, away_ms))
 
     def reading(self) -> tuple[str, Read]:
         """Return the only Read that it has sent, and to whom."""

@@ -3,9 +3,10 @@
 from typing import Any
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import MemberId, Message, Undeliverable
+from groupcomm.events import Cause, GroupView, MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.frames import (
+    ARCHIVES,
     Channel,
     Find,
     Frame,
@@ -217,3 +218,34 @@ def test_a_channel_to_which_nobody_connects_is_forgotten() -> None:
     assert game.archive.secret_of(channel.id) is None
     assert game.archive.streams == {}
     assert game.archive.secret_of(b"x" * 16) is None
+
+
+def test_an_offer_says_for_how_long_others_have_been_away() -> None:
+    """It counts from the last one that left, and from its own start without one."""
+
+    def away(now: float, *members: MemberId) -> int | None:
+        game.now = now
+        if members:
+            view = GroupView(
+                group=ARCHIVES,
+                id=place(20),
+                members=members,
+                cause=Cause.JOIN,
+                changed=(),
+                vs_set=(),
+                own=False,
+            )
+            game.archive.handle(view, now)
+        (offer,) = game.hear(Find(7, ("g",)))
+        assert isinstance(offer, Offer)
+        return offer.away_ms
+
+    one, two = MemberId("#one#a", 2), MemberId("#two#b", 3)
+    game = Game()
+    assert away(1) is None
+    assert away(2, ME, one) == 0
+    assert away(5) == 3000
+    assert away(6, ME, one, two) == 4000
+    assert away(7, ME, two) == 0
+    assert away(8, ME, one, two) == 1000
+    assert away(8.5, ME, MemberId("#one#a", 4), two) == 0

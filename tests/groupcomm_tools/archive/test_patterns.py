@@ -27,7 +27,7 @@ def history(
 ) -> list[bytes]:
     """Return the data of all messages up to one, and check the number of gaps."""
     found: list[bytes] = []
-    with connection.subscribe(groups, start=EARLIEST) as reading:
+    with connection.subscribe(groups, start=EARLIEST, gap_wait_s=0) as reading:
         while last not in found:
             event = reading.receive(PATIENCE_S)
             gaps -= isinstance(event, Gap)

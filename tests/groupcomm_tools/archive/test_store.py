@@ -11,8 +11,8 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.frames import Piece, decode_untrusted, events_of_untrusted
+from groupcomm_client.history.given import Gap
 from groupcomm_client.history.places import Line, just_before, place_of
-from groupcomm_client.history.subscriber import Gap
 from groupcomm_log.errors import LogRemoved
 from groupcomm_log.writer import Limits
 from groupcomm_tools.archive import pieces

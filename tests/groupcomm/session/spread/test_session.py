@@ -10,6 +10,7 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
+from groupcomm.session.bundler import Bundler
 from groupcomm.session.daemon_frames import (
     decode_origins_untrusted,
     encode_closed,
@@ -23,8 +24,15 @@ from groupcomm.session.daemon_frames import (
 )
 from groupcomm.session.frames import FrameReader
 from groupcomm.session.spread import layout
+from groupcomm.session.spread import session as module
 from groupcomm.session.spread.handshake import Handshake
-from groupcomm.session.spread.layout import Head, decode_head_untrusted, encode_head, encode_names
+from groupcomm.session.spread.layout import (
+    HEAD_BYTES,
+    Head,
+    decode_head_untrusted,
+    encode_head,
+    encode_names,
+)
 from groupcomm.session.spread.session import SpreadSession
 from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, decode_body_untrusted
 
@@ -267,6 +275,56 @@ def test_bundles_that_do_not_decode_are_dropped_and_counted() -> None:
     broken = bytes(bundle.body[:-1])
     assert session.translate(b"".join(encode_delivery("#ben#b", 2, (1, 0, 0), broken))) == b""
     assert session.malformed == 1
+
+
+def parts_of(sender: MemberId, number: int, size: int) -> list[bytes]:
+    """Return the frames with which a message of ours reaches a client, in parts."""
+    bundler = Bundler()
+    bundler.bundle_limit = 1300
+    bundler.add_message(number, 5, b"x" * size, ("room",), ServiceLevel.FIFO, 0, False)
+    return [
+        b"".join(encode_delivery(sender.name, sender.connection, (number, 0, at), part.body))
+        for at, part in enumerate(bundles(bundler.pop(2**30)))
+    ]
+
+
+def sizes(told: bytes) -> list[int]:
+    """Return the sizes of the messages that a client gets."""
+    found = []
+    while told:
+        head = decode_head_untrusted(told[:HEAD_BYTES])
+        found.append(head.size)
+        told = told[HEAD_BYTES + head.rest :]
+    return found
+
+
+def test_a_message_that_is_too_large_is_skipped_and_the_session_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HELD_BYTES", 20_000)
+    session = opened()
+    mixed = itertools.zip_longest(parts_of(BEN, 1, 100_000), parts_of(CAT, 1, 5000), fillvalue=b"")
+    told = b"".join(session.translate(frame) for pair in mixed for frame in pair if frame)
+    assert sizes(told) == [5000]
+    assert (session.skipped, session.skipped_from) == (1, BEN)
+    assert session._reassembly.held_bytes == 0
+    for number in range(2, 5):
+        told = b"".join(map(session.translate, parts_of(BEN, number, 10_000)))
+        assert sizes(told) == [10_000]
+    pair = zip(parts_of(BEN, 9, 12_000), parts_of(CAT, 9, 12_000), strict=True)
+    told = b"".join(session.translate(frame) for both in pair for frame in both)
+    assert sizes(told) == [12_000], "together they are too large, and one is not"
+    assert session.skipped == 2
+    assert not session.ended
+
+
+def test_what_was_skipped_is_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_BYTES", 1000)
+    session = opened()
+    for number in range(1, 3 * module._MOST_HEADS):
+        session.translate(parts_of(BEN, number, 3000)[0])
+    assert session.skipped > 2 * module._MOST_HEADS
+    assert len(session._skipped) <= module._MOST_HEADS
 
 
 def test_a_long_list_of_groups_goes_out_in_parts_and_comes_once() -> None:
