@@ -12,6 +12,8 @@ import attrs
 from groupcommd.copies import REMEDY
 from groupcommd.findings import Finding, ok, problem, warning
 from groupcommd.mismatches import CAUSES, RejectionCause
+from groupcommd.solitude import ALONE_S
+from groupcommd.solitude import REMEDY as REMEDY_ALONE
 
 Answer = Mapping[str, Any]
 """The answer of a daemon to a question."""
@@ -69,6 +71,8 @@ def check_view(answers: DaemonAnswers) -> Finding:
     remedy = f"start the missing daemons; if they run, check that {way} passes in both directions"
     if apart.issuperset(missing):
         remedy = "make the files equal: see files"
+    elif len(found["daemons"]) == 1 and not any(map(_is_heard, peers.values())):
+        remedy = f"{REMEDY_ALONE}: {way}"
     return problem("view", f"of {there}; {'; '.join(states)}", remedy)
 
 
@@ -82,6 +86,10 @@ def _place_of(name: str, configuration: Answer) -> str:
     if host is None:
         return str(place)
     return f"{host} ({place or 'it leads to no address: repair the name'})"
+
+
+def _is_heard(peer: Answer) -> bool:
+    return peer["heard_s"] is not None and peer["heard_s"] < ALONE_S
 
 
 def _state_of(peer: Answer | None) -> str:

@@ -58,6 +58,7 @@ from groupcommd.roster_config import log_roster
 from groupcommd.roster_service import RosterService
 from groupcommd.seeds import look_up_off_the_loop
 from groupcommd.sockets import HttpSocket, Sockets, use_places
+from groupcommd.solitude import Solitude
 from groupcommd.state_dir import StateDir
 from groupcommd.status import DaemonParts, QuestionQueue, answer
 from groupcommd.udp import MAX_READS
@@ -174,6 +175,7 @@ class Service:
         self._watch = LogWatch()
         self._differences = ConfigDifferences(config)
         self._versions = VersionWatch()
+        self._solitude = Solitude()
         self._rejected_senders, self._copies = RejectedSenders(config), Copies(config)
         self._flood = Flood(MAX_READS)
         self._wanted = pattern_of(config.core)
@@ -385,6 +387,7 @@ class Service:
             status = self.core.status(now)
             self._differences.check(status)
             self._versions.check(status)
+            self._solitude.check(status)
             self._watch.check(status)
             self._disk.check(status)
             self._check_junk(status)
