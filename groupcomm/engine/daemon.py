@@ -252,7 +252,7 @@ class DaemonCore:
         membership = self.membership
         if clients:
             self.reservation.keep_ahead(
-                self.sessions.last_connection - self.config.starts.connection, now
+                self.sessions.connection_numbers.last - self.config.starts.connection, now
             )
         if now >= self.reservation.due and membership.state is not MembershipState.LEFT:
             self.reservation.step(now)
@@ -398,7 +398,7 @@ class DaemonCore:
 
     def next_connection(self) -> int:
         """Return the number for a client that connects now; never given twice."""
-        return self.sessions.next_connection()
+        return self.sessions.connection_numbers.next()
 
     def note_heartbeat(self, connection: int, data: bytes, now: float) -> bool:
         """Process bytes of a client, unless the next step has to; return whether that was done."""
@@ -601,7 +601,7 @@ class DaemonCore:
     def used(self) -> int:
         """Return the highest connection number that may have been used, here or by others."""
         seen = 0 if self.view_state is None else self.view_state.delivery.highest_connection
-        return max(self.sessions.last_connection, seen) - self.config.starts.connection
+        return max(self.sessions.connection_numbers.last, seen) - self.config.starts.connection
 
     def reading(self, now: float) -> int:
         """Return physical time, in microseconds."""
@@ -654,7 +654,7 @@ class DaemonCore:
         self._history.installed = view
         self.reservation.renew(self._now)
         if self.reservation.is_far_ahead(view.id.counter, self._now):
-            self.sessions.number_above(view.id.counter + config.starts.connection)
+            self.sessions.connection_numbers.begin_above(view.id.counter + config.starts.connection)
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         self.view_state = ViewState(

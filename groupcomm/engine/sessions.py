@@ -14,6 +14,7 @@ from typing import Final
 from groupcomm.clocks.stamp import Position
 from groupcomm.engine.acceptance import Acceptance
 from groupcomm.engine.backlog import Backlog, Subscriptions
+from groupcomm.engine.connection_numbers import ConnectionNumbers
 from groupcomm.engine.inputs import (
     ClientBytes,
     ClientDismissed,
@@ -129,6 +130,7 @@ class LocalSessions:
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
         names: the names of users.
+        connection_numbers: the numbers that clients get.
         unreliable: bundles that need no number, in the order of their submission.
         backlog: bundles that wait for a number.
         subscriptions: bundles pass through them on their way to the backlog.
@@ -170,7 +172,7 @@ class LocalSessions:
         self._others: tuple[str, ...] = ()  # the addresses of other daemons
         self._room = room
         self._probe = probe
-        self._last_connection = first_connection
+        self.connection_numbers = ConnectionNumbers(first_connection)
         self.names = UserNames()
         self.unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
@@ -272,20 +274,6 @@ class LocalSessions:
     def _principal_of(self, daemon: int, connection: int) -> str:
         known = None if self._table is None else self._table.sessions.get((daemon, connection))
         return "" if known is None else known.principal
-
-    @property
-    def last_connection(self) -> int:
-        """Return the highest number given to a client."""
-        return self._last_connection
-
-    def next_connection(self) -> int:
-        """Return the number for a client that connects now; it is never given twice."""
-        self._last_connection += 1
-        return self._last_connection
-
-    def number_above(self, number: int) -> None:
-        """Give no client that connects from now on this number, or a lower one."""
-        self._last_connection = max(self._last_connection, number)
 
     # ---- input of clients ----
 

@@ -37,9 +37,9 @@ def test_numbers_of_connections_are_reserved_before_they_are_used() -> None:
     cluster.run(0.1)
     core = cluster.cores["a"]
     for _ in range(SPARE * 3 // 4):
-        core.sessions.next_connection()
-    cluster.step("a", [], [ClientOpened(core.sessions.last_connection)])
-    assert core.reservation.mark >= core.sessions.last_connection + SPARE // 2
+        core.next_connection()
+    cluster.step("a", [], [ClientOpened(core.sessions.connection_numbers.last)])
+    assert core.reservation.mark >= core.sessions.connection_numbers.last + SPARE // 2
 
 
 def test_a_view_is_above_all_numbers_that_its_members_know_to_be_used() -> None:

@@ -62,7 +62,7 @@ def test_settings_count_from_the_start() -> None:
     assert sessions.access_control.rules is access
     assert sessions.access_control.most_groups == 3
     assert sessions.intake.quotas is quotas
-    assert [sessions.next_connection(), sessions.next_connection()] == [8, 9]
+    assert [sessions.connection_numbers.next() for _ in range(2)] == [8, 9]
 
 
 # ---- clients that are too slow for a view ----
