@@ -19,6 +19,7 @@ from groupcomm.errors import (
     LocalProtocolError,
     SessionEnded,
 )
+from groupcomm.host.line_writer import write_last
 from groupcomm.visible import visible
 
 FAILED: Final = 1
@@ -56,7 +57,7 @@ def as_program() -> Iterator[None]:
         ours = all(isinstance(each, GroupCommError | KeyboardInterrupt) for each in errors)
         if not ours or (sys.flags.dev_mode and status != STOPPED):
             raise
-        print(*dict.fromkeys(texts), sep="\n", file=sys.stderr, flush=True)
+        write_last("\n".join(dict.fromkeys(texts)))
         raise SystemExit(status) from None
 
 

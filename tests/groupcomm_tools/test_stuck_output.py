@@ -21,6 +21,7 @@ from groupcomm_client.history import EARLIEST, CaughtUp
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd import journal
 from groupcommd.logs import dropped_lines, set_up_logs
+from groupcommd.process import notify_systemd
 
 PATIENCE_S = 30.0
 COMMAND = (sys.executable, "-m", "groupcomm_tools.cli")
@@ -155,6 +156,17 @@ def members(connection: BlockingConnection, group: str) -> list[str]:
     return found
 
 
+def test_a_supervisor_that_takes_nothing_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(tmp_path / "notify"))
+        told: list[bool] = []
+        _in_thread(lambda: told.extend(notify_systemd("WATCHDOG=1") for _ in range(5000)))
+        assert not all(told), "its queue has a bound"
+
+
 def test_a_journal_that_takes_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,11 +191,16 @@ def test_a_journal_that_takes_nothing_is_not_waited_for(
             for number in range(5000):
                 log.warning("line %d", number)
 
-        thread = threading.Thread(target=write, daemon=True)
-        thread.start()
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive(), "it waits"
+        _in_thread(write)
         assert dropped_lines() > 0
         for handler in log.handlers:
             handler.close()
         log.handlers[:], log.level, log.propagate = kept
+
+
+def _in_thread(work: Callable[[], object]) -> None:
+    """Do something that must not wait."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive(), "it waits"

@@ -18,16 +18,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from groupcomm.errors import RemoteProtocolError
-from groupcomm.wire.messages import MAX_MESSAGE_BYTES
-from groupcomm_client.history.frames import CHANNEL_ID_BYTES, HEAD
+from groupcomm_client.history.frames import CHANNEL_ID_BYTES, HEAD, MAX_PIECE_BYTES
 
 HELLO_BYTES: Final = len(HEAD) + CHANNEL_ID_BYTES + 16
 
 CHUNK_BYTES: Final = 1 << 20
 """The most bytes that are sealed together."""
-
-MAX_PIECE_BYTES: Final = 2 * MAX_MESSAGE_BYTES
-"""A piece ends behind the message with which it is large enough."""
 
 _SEAL_BYTES: Final = 16
 _MORE: Final = 1 << 31

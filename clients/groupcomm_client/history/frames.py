@@ -15,6 +15,7 @@ import msgspec
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import LEVELS
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.history.cursors import CursorFrame
 from groupcomm_client.history.places import Line
 from groupcomm_client.history.refusals import Refusal
@@ -28,6 +29,9 @@ HEAD: Final = b"\xffGH\x01"
 
 CHANNEL_ID_BYTES: Final = 16
 CHANNEL_KEY_BYTES: Final = 32
+
+MAX_PIECE_BYTES: Final = 2 * MAX_MESSAGE_BYTES
+"""The most bytes of a piece: a message of the greatest size, and what may come before it."""
 
 LENGTH_BYTES: Final = 4
 """The size of the length of a chunk of a channel."""

@@ -6,8 +6,7 @@ Pure. The parts of a piece come in order, through the daemons; a channel has chu
 from typing import Final
 
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
-from groupcomm_client.history.channel import MAX_PIECE_BYTES
-from groupcomm_client.history.frames import Part, Piece, decode_untrusted, encode
+from groupcomm_client.history.frames import MAX_PIECE_BYTES, Part, Piece, decode_untrusted, encode
 
 PART_BYTES: Final = 1_000_000
 

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm.clocks.stamp import Position, parse_position
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
@@ -21,7 +21,6 @@ from groupcomm.host.option_types import not_negative
 from groupcomm.names import check_group
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.deadlines import move_on_after
-from groupcomm_client.history.blocking import BlockingSubscription
 from groupcomm_client.history.cursor_client import First
 from groupcomm_client.history.frames import (
     ARCHIVES,
@@ -41,6 +40,9 @@ from groupcomm_client.history.subscriber import FIND_S
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.event_text import describe, position_text, print_event
 from groupcomm_tools.terminal import say
+
+if TYPE_CHECKING:
+    from groupcomm_client.history.blocking import BlockingSubscription
 
 START_HELP: Final = "earliest, latest, a POSITION that was printed, or @TIME"
 UNTIL_HELP: Final = "now, a POSITION, or @TIME"
@@ -193,7 +195,7 @@ def events(
                 return
 
 
-def _receive(subscription: BlockingSubscription) -> Given:
+def _receive(subscription: "BlockingSubscription") -> Given:
     """Return the next event; say so if it must wait for an archive."""
     is_said = False
     while True:
