@@ -12,8 +12,7 @@ import attrs
 from groupcommd.copies import REMEDY
 from groupcommd.findings import Finding, ok, problem, warning
 from groupcommd.mismatches import CAUSES, RejectionCause
-from groupcommd.solitude import ALONE_S
-from groupcommd.solitude import REMEDY as REMEDY_ALONE
+from groupcommd.solitude import ALONE_S, COPIED
 
 Answer = Mapping[str, Any]
 """The answer of a daemon to a question."""
@@ -72,7 +71,7 @@ def check_view(answers: DaemonAnswers) -> Finding:
     if apart.issuperset(missing):
         remedy = "make the files equal: see files"
     elif len(found["daemons"]) == 1 and not any(map(_is_heard, peers.values())):
-        remedy = f"{REMEDY_ALONE}: {way}"
+        remedy += f"; {COPIED}"
     return problem("view", f"of {there}; {'; '.join(states)}", remedy)
 
 

@@ -18,11 +18,9 @@ ALONE_S: Final = 30.0
 LOGGED_S: Final = 3600.0
 """The time between two such lines."""
 
-REMEDY: Final = (
-    "start the others, and check that datagrams pass in both directions and that the others list"
-    " this daemon at its address; if this host is a copy of another one, or was copied, the others"
-    " use the daemon at the address that they list: stop one of the two, or give it another name"
-    " and an empty state folder"
+COPIED: Final = (
+    "if this host is a copy of another one, or was copied, the others use the daemon at the address"
+    " that they list: stop one of the two, or give it another name and an empty state folder"
 )
 
 _log = logging.getLogger("groupcommd")
@@ -46,9 +44,11 @@ class Solitude:
             return
         self._logged_at = now
         _log.warning(
-            "no other daemon has been heard for %.0f s, of %s: %s",
+            "no other daemon has been heard for %.0f s, of %s: start the others, and check that"
+            " datagrams pass in both directions and that the others list this daemon at its address;"
+            " %s",
             alone_s,
             ", ".join(others),
-            REMEDY,
+            COPIED,
             extra={"alone_s": round(alone_s, 1), "others": others},
         )

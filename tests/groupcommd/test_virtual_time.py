@@ -119,10 +119,14 @@ async def test_a_daemon_that_leaves_waits_for_its_programs_but_not_long(
         assert 0.5 < trio.current_time() - started < 1.5
 
 
+NO_TIMEOUT = "session_timeout_s = 0"
+"""Programs send heartbeats by the real clock, which stands still here."""
+
+
 async def test_a_program_that_holds_all_up_is_cut_off_in_time(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
-    limits = 'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30'
+    limits = f'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30\n{NO_TIMEOUT}'
     async with virtual_daemons(tmp_path, "a", limits) as daemons, connect_to(daemons, "a") as slow:
         await slow.join("g")
         async with connect_to(daemons, "a") as sender:
@@ -141,7 +145,7 @@ async def test_whoever_else_holds_all_up_is_cut_off_in_time_too(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
     """It began later, and nothing is said to it after the first one has had to go."""
-    limits = 'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30'
+    limits = f'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30\n{NO_TIMEOUT}'
     async with (
         virtual_daemons(tmp_path, "a", limits) as daemons,
         connect_to(daemons, "a") as first,

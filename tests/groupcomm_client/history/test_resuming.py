@@ -127,5 +127,5 @@ def test_a_group_with_a_secret_is_not_resumed(cluster: RunningCluster, tmp_path:
             connection.set_filters([])
         with pytest.raises(LocalProtocolError, match="no subscriptions"):
             connection.awaited.subscribe("g", start=LATEST)
-        with pytest.raises(LocalProtocolError, match="no worker"):
+        with pytest.raises(LocalProtocolError, match="not for coordination"):
             connection.awaited.work("g", name="w")
