@@ -45,8 +45,8 @@ class Solitude:
         self._logged_at = now
         _log.warning(
             "no other daemon has been heard for %.0f s, of %s: start the others, and check that"
-            " datagrams pass in both directions and that the others list this daemon at its address;"
-            " %s",
+            " datagrams pass in both directions and that the others list this daemon at its"
+            " address; %s",
             alone_s,
             ", ".join(others),
             COPIED,
