@@ -32,27 +32,31 @@ class Acceptance:
     """The messages of local sessions on their way to be held by all daemons of the view.
 
     Attributes:
-        is_waiting: whether any packet is not held by all yet.
+        unsettled: by packet that is not held by all yet: the last message in it, by connection; in
+            the order of numbers.
         due: the time at which clients are told; inf if there is nothing to tell.
     """
 
-    __slots__ = ("_changed", "_ends", "_held", "_last", "_told", "_told_at", "_unsettled", "due")
+    __slots__ = (
+        "_changed",
+        "_ends",
+        "_held",
+        "_last",
+        "_notified",
+        "_notified_at",
+        "due",
+        "unsettled",
+    )
 
     def __init__(self) -> None:
-        self._unsettled: deque[tuple[int, dict[int, int]]] = deque()
-        """By packet: the last message in it, by connection; in the order of numbers."""
+        self.unsettled: deque[tuple[int, dict[int, int]]] = deque()
         self._last: dict[int, int] = {}  # the last packet with a message, by connection
         self._held: dict[int, int] = {}  # the last message that all hold, by connection
-        self._told: dict[int, int] = {}
+        self._notified: dict[int, int] = {}
         self._ends: dict[int, int] = {}  # where the last frame ends in a session's output
-        self._told_at = -inf
+        self._notified_at = -inf
         self._changed: set[int] = set()
         self.due = inf
-
-    @property
-    def is_waiting(self) -> bool:
-        """Return whether any packet is not held by all yet."""
-        return bool(self._unsettled)
 
     def note_numbered(self, bundle: Bundle, packet: int) -> None:
         """Note that a bundle of a session has its number in this packet of the own ring."""
@@ -61,7 +65,7 @@ class Acceptance:
             last += bundle.count - 1
         elif bundle.kind == _FRAGMENT and bundle.index < bundle.count - 1:
             last -= 1
-        unsettled = self._unsettled
+        unsettled = self.unsettled
         if not unsettled or unsettled[-1][0] != packet:
             unsettled.append((packet, {}))
         unsettled[-1][1][bundle.session] = last
@@ -73,7 +77,7 @@ class Acceptance:
 
     def settle(self, held: float, now: float) -> None:
         """Note that all daemons of the view hold the own ring's packets up to this number."""
-        unsettled = self._unsettled
+        unsettled = self.unsettled
         while unsettled and unsettled[0][0] <= held:
             packet, messages = unsettled.popleft()
             for connection, message in messages.items():
@@ -84,12 +88,12 @@ class Acceptance:
 
     def _change(self, connection: int, now: float) -> None:
         self._changed.add(connection)
-        self.due = min(self.due, max(now, self._told_at + TELL_S))
+        self.due = min(self.due, max(now, self._notified_at + TELL_S))
 
     def forget(self, connection: int) -> None:
         """Forget a session that has ended."""
         self._changed.discard(connection)
-        for each in (self._held, self._told, self._last, self._ends):
+        for each in (self._held, self._notified, self._last, self._ends):
             each.pop(connection, None)
 
     def tell(
@@ -100,7 +104,7 @@ class Acceptance:
     ) -> None:
         """Push a frame to each session with news; one at a time, however slow its client is."""
         changed, self._changed, self.due = sorted(self._changed), set(), inf
-        self._told_at = now
+        self._notified_at = now
         for connection in changed:
             session = sessions.get(connection)
             if session is None:
@@ -113,7 +117,7 @@ class Acceptance:
             accepted = self._held.get(connection, 0)
             if not session.backlog_bytes and connection not in self._last:
                 accepted = session.last_complete  # all that has come was sent, held or refused
-            if accepted > self._told.get(connection, 0):
-                self._told[connection] = accepted
+            if accepted > self._notified.get(connection, 0):
+                self._notified[connection] = accepted
                 push(session, (encode_accepted(accepted),))
                 self._ends[connection] = session.output_popped + session.output_bytes

@@ -314,8 +314,10 @@ class DaemonCore:
             silent = ring.state is RingState.AWAY and now > ring.monitor.heard_at + self._pause_s
             if silent or self._token_watch.is_late:
                 news += self._token_watch.check(ring, now)
-        news += self.drain.pop_news()
-        news += self.sessions.pop_silent()
+        for some in (self.drain.news, self.sessions.silent):
+            if some:
+                news += some
+                some.clear()
         for kind, lines in (
             (AccessNews, self.sessions.access_control.news),
             (ProtocolNews, membership.trust.news),

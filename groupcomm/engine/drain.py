@@ -26,7 +26,7 @@ class Drain:
         due: the end of the time for the drain; inf before the drain, and once the daemon leaves.
     """
 
-    __slots__ = ("_news", "_observer", "_programs", "_sessions", "begun", "due")
+    __slots__ = ("_observer", "_programs", "_sessions", "begun", "due", "news")
 
     def __init__(self, sessions: LocalSessions) -> None:
         self._sessions = sessions
@@ -34,7 +34,7 @@ class Drain:
         self._programs: set[int] = set()  # connections since the drain began
         self.begun = False
         self.due = inf
-        self._news: list[DrainBegun | DrainOver] = []
+        self.news: list[DrainBegun | DrainOver] = []
 
     def begin(self, request: DrainRequested, now: float) -> None:
         """Tell all programs; a later request changes the time and the addresses."""
@@ -43,7 +43,7 @@ class Drain:
         self._observer = request.observer or self._observer
         self._sessions.announce_stop(now, self.due, request.addresses)
         count = len(self._present())
-        self._news.append(DrainBegun(within_s=request.within_s, programs=count))
+        self.news.append(DrainBegun(within_s=request.within_s, programs=count))
 
     def is_over(self, now: float) -> bool:
         """Return whether the daemon is to leave now; call it in each step."""
@@ -54,12 +54,7 @@ class Drain:
         if self.due < inf:
             self.due = inf
             status = self.status(0.0)
-            self._news.append(DrainOver(gone=status.gone, staying=status.staying))
-
-    def pop_news(self) -> list[DrainBegun | DrainOver]:
-        """Return the news that the shell has to log, each once."""
-        found, self._news = self._news, []
-        return found
+            self.news.append(DrainOver(gone=status.gone, staying=status.staying))
 
     def _present(self) -> list[DaemonSession]:
         """Return the sessions of programs that are still here."""

@@ -59,7 +59,7 @@ class SessionWatches:
     def change(self, session: DaemonSession, now: float, timeout_s: float) -> None:
         """Wait for a client for another time from now on, and tell it."""
         if session.watch is not None and session.state is _OPEN:
-            session.watch.patience_s, session.watch.heard_at = timeout_s, now
+            session.watch.timeout_s, session.watch.heard_at = timeout_s, now
             session.watch.note_sent(now)
             self._send(session, timeout_s)
             self.hurry(session)
@@ -89,17 +89,17 @@ class SessionWatches:
     def _look(self, session: DaemonSession, watch: PeerWatch, now: float) -> None:
         if watch.is_silent(now, reads=session.reading):
             self.ended += 1
-            self._end(session, watch.patience_s)
+            self._end(session, watch.timeout_s)
             return
         if watch.owes(now):
             if not session.output_bytes:  # what waits already shows that the daemon is there
-                self._send(session, watch.patience_s)
+                self._send(session, watch.timeout_s)
             watch.note_sent(now)
         self._add(session, watch.due)
 
-    def _send(self, session: DaemonSession, patience_s: float) -> None:
-        if self._frame[0] != patience_s:
-            self._frame = (patience_s, encode_alive(FrameKind.DAEMON_ALIVE, patience_s))
+    def _send(self, session: DaemonSession, timeout_s: float) -> None:
+        if self._frame[0] != timeout_s:
+            self._frame = (timeout_s, encode_alive(FrameKind.DAEMON_ALIVE, timeout_s))
         self._push(session, (self._frame[1],))
 
     def _add(self, session: DaemonSession, due: float) -> None:

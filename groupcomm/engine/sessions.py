@@ -131,6 +131,7 @@ class LocalSessions:
         intake: the input of programs that was not processed yet.
         names: the names of users.
         connection_numbers: the numbers that clients get.
+        silent: the sessions that have ended as their clients were silent, for the log.
         unreliable: bundles that need no number, in the order of their submission.
         backlog: bundles that wait for a number.
         subscriptions: bundles pass through them on their way to the backlog.
@@ -181,7 +182,7 @@ class LocalSessions:
         self.subscriptions = Subscriptions(self.backlog)
         self.acceptance = Acceptance()
         self.watches = SessionWatches(self._push, self._end_silent)
-        self._silent: list[ProgramSilent] = []
+        self.silent: list[ProgramSilent] = []
         self.now = 0.0
         self._fed: list[int] = []  # connections that sent something in this step
         self._held_back: set[int] = set()  # connections that are not read at present
@@ -540,17 +541,12 @@ class LocalSessions:
     def _end_silent(self, session: DaemonSession, silent_s: float) -> None:
         """End a session whose client was silent for this long."""
         news = ProgramSilent(user=session.user, principal=session.principal, silent_s=silent_s)
-        self._silent.append(news)
+        self.silent.append(news)
         text = (
             f"nothing has come from this program for {silent_s:g} s: it stood still, or its host"
             " could not be reached; connect again"
         )
         self._end(session, Code.CONNECTION_CLOSED, text)
-
-    def pop_silent(self) -> list[ProgramSilent]:
-        """Return the sessions that have ended as their clients were silent, each once."""
-        found, self._silent = self._silent, []
-        return found
 
     def _cut_off(self, session: DaemonSession, before: DaemonSessionState) -> None:
         """End a session whose client was too slow; `before` was the state of the session."""

@@ -18,7 +18,7 @@ HEARSAY_S: Final = 2.0
 """Messages of others about a daemon are forgotten after this time without news. Messages that a
 daemon has sent before it left arrive within this time."""
 
-MOST_OVER: Final = 8
+MOST_OVER: Final = 4
 """The starts of one daemon that are remembered to be over. Late datagrams of an earlier one would
 end one view more: they are seconds old at most, and no daemon starts that often meanwhile."""
 

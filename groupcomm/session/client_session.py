@@ -107,8 +107,8 @@ class ClientSession:
         "_bundler",
         "_inbox",
         "_number",
-        "_patience_s",
         "_reader",
+        "_timeout_s",
         "_together",
         "_watch",
         "accepted",
@@ -160,7 +160,7 @@ class ClientSession:
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
         self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
-        self._patience_s = daemon_timeout_s or 0.0
+        self._timeout_s = daemon_timeout_s or 0.0
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
         self.accepted: int | None = None
         self.was_silent = False
@@ -385,13 +385,13 @@ class ClientSession:
         if watch.is_silent(now, reads=reads):
             self.was_silent = True
             text = (
-                f"nothing has come from the daemon for {watch.patience_s:g} s: it has stopped, or"
+                f"nothing has come from the daemon for {watch.timeout_s:g} s: it has stopped, or"
                 " the connection to its host is broken"
             )
             self._end(Closed(code=Code.CONNECTION_CLOSED, reason=text), events)
         elif is_first or watch.owes(now):
             if not self._bundler.pending_bytes:
-                self._bundler.add_frame(encode_alive(FrameKind.CLIENT_ALIVE, watch.patience_s))
+                self._bundler.add_frame(encode_alive(FrameKind.CLIENT_ALIVE, watch.timeout_s))
             watch.note_sent(now)
         return events
 
@@ -401,7 +401,7 @@ class ClientSession:
             self.accepted = max(self.accepted or 0, decode_accepted_untrusted(frame))
             return
         if self._watch is None:
-            self._watch = PeerWatch(self._patience_s, -inf)
+            self._watch = PeerWatch(self._timeout_s, -inf)
         self._watch.note_wait(decode_alive_untrusted(frame))
 
     # ---- input ----

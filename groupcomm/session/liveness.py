@@ -18,7 +18,7 @@ PARTS: Final = 3
 """A side sends something this often in the time for which the other waits."""
 
 LATE_PART: Final = 4
-"""A look that is late by this part of the patience, a quarter, shows that this side stood still. A
+"""A look that is late by this part of the timeout, a quarter, shows that this side stood still. A
 shorter pause does no harm: before it, at least one heartbeat was missing."""
 
 
@@ -26,17 +26,17 @@ class PeerWatch:
     """The watch over one session, at one of its sides.
 
     Attributes:
-        patience_s: the other side's silence after which this side ends the session; 0: never.
+        timeout_s: the other side's silence after which this side ends the session; 0: never.
         heard_at: when bytes of the other side were last read; set by the owner.
         sent_at: when bytes last left for the other side; set by the owner.
         wait_s: for how long the other side waits, as it has said; None before.
         due: the time of the next `is_silent`; -inf before the first one of a client.
     """
 
-    __slots__ = ("_owes_s", "due", "heard_at", "patience_s", "sent_at", "wait_s")
+    __slots__ = ("_owes_s", "due", "heard_at", "sent_at", "timeout_s", "wait_s")
 
-    def __init__(self, patience_s: float, now: float) -> None:
-        self.patience_s = patience_s
+    def __init__(self, timeout_s: float, now: float) -> None:
+        self.timeout_s = timeout_s
         self.heard_at = self.sent_at = self.due = now
         self.wait_s: float | None = None
         self._owes_s = inf
@@ -58,9 +58,9 @@ class PeerWatch:
             now: seconds.
             reads: whether all that has arrived was read, as far as this side knows.
         """
-        if not reads or now > self.due + self.patience_s / LATE_PART:
+        if not reads or now > self.due + self.timeout_s / LATE_PART:
             self.heard_at = now
-        if self.patience_s and now >= self.heard_at + self.patience_s:
+        if self.timeout_s and now >= self.heard_at + self.timeout_s:
             return True
         self._set_due()
         return False
@@ -75,5 +75,5 @@ class PeerWatch:
         self._set_due()
 
     def _set_due(self) -> None:
-        silent_at = self.heard_at + self.patience_s if self.patience_s else inf
+        silent_at = self.heard_at + self.timeout_s if self.timeout_s else inf
         self.due = min(silent_at, self.sent_at + self._owes_s)

@@ -169,7 +169,7 @@ FRAME_PRICES: Final[Mapping[FrameKind, Price]] = {
     FrameKind.HELLO: Price(16, messages=1, wasted=16),  # all daemons order a CONNECT
     FrameKind.BYE: Price(16, messages=1, wasted=16),  # all daemons order a DISCONNECT
     FrameKind.QUERY: Price(16, messages=1, wasted=16),  # the daemon has to make an answer
-    FrameKind.CLIENT_ALIVE: Price(1, wasted=1),  # a few in a minute, if the client keeps the rules
+    FrameKind.CLIENT_ALIVE: Price(1, messages=1, wasted=1),  # a few in a minute are due
 }
 """The prices of frames without a bundle."""
 

@@ -52,6 +52,8 @@ TOLD: Final = frozenset(
         FrameKind.CLOSED,
         FrameKind.ANSWER,
         FrameKind.REFUSED,
+        FrameKind.DAEMON_ALIVE,
+        FrameKind.ACCEPTED,
     )
 )
 """The kinds of frames about the program itself and the daemons, but about no other program."""

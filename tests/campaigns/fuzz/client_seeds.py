@@ -12,12 +12,14 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client import filters
 from groupcomm_client.committed import markers
 from groupcomm_client.coordination import (
+    confirming,
     replica_messages,
     requests,
     work_exchange,
     work_messages,
 )
 from groupcomm_client.coordination.mutex import acknowledged, lamport, resource
+from groupcomm_client.coordination.rules import Rules
 from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
 from groupcomm_client.filters.causal_order import stamps
@@ -84,6 +86,8 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
     )
     for target in ("work_messages.claim", "work_exchange", "work_exchange.unpack"):
         yield f"client.coordination.{target}", work_messages.encode(claim)
+    yield "client.coordination.rules", _pack(Rules("agreed", 3))
+    yield "client.coordination.confirming.number", _pack(confirming.Mark(7))
     yield "client.coordination.work_messages.piece", work_messages.encode([entry])
     for wire in (
         requests.Call(7, requests.Whom.ALL, b"question"),

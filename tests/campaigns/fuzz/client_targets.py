@@ -9,7 +9,13 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import MemberId
 from groupcomm.session.inbox import SEALED
 from groupcomm_client.committed import markers
-from groupcomm_client.coordination import replica_messages, requests, work_messages
+from groupcomm_client.coordination import (
+    confirming,
+    replica_messages,
+    requests,
+    rules,
+    work_messages,
+)
 from groupcomm_client.coordination.mutex import resource
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.lamport import LamportForm
@@ -79,6 +85,10 @@ def _told(raw: bytes) -> None:
     assert head + told.group.encode() + told.data == raw
 
 
+def _mark(raw: bytes) -> None:
+    confirming._number_untrusted(raw)
+
+
 def _claim(raw: bytes) -> None:
     known(Claimed.decode_untrusted(Claim(Position(ViewId(1, "d", 1), 1, 0, 0, 0), (), None, raw)))
 
@@ -116,6 +126,8 @@ CLIENT_TARGETS: Final[dict[str, Target]] = {
     ),
     "client.coordination.work_exchange": _claim,
     "client.coordination.work_exchange.unpack": _ids,
+    "client.coordination.rules": stable(rules._decode_untrusted, _pack),
+    "client.coordination.confirming.number": _mark,
     "client.coordination.requests": stable(requests._decode_untrusted, _pack),
     "client.coordination.mutex.form": _word,
     "client.coordination.mutex.resource.use": stable(resource.decode_use_untrusted, _pack),

@@ -317,6 +317,13 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "engine.protection.open": _gate,
     "session.frames.hello": frame(frames.decode_hello_untrusted, _hello),
     "session.frames.query": frame(frames.decode_query_untrusted, frames.encode_query),
+    "session.frames.alive": frame(
+        frames.decode_alive_untrusted,
+        lambda wait_s: frames.encode_alive(frames.FrameKind.CLIENT_ALIVE, wait_s),
+    ),
+    "session.daemon_frames.accepted": frame(
+        daemon_frames.decode_accepted_untrusted, daemon_frames.encode_accepted
+    ),
     "session.daemon_frames.welcome": frame(
         daemon_frames.decode_welcome_untrusted,
         lambda value: daemon_frames.encode_welcome(value.member, value.bundle_limit),

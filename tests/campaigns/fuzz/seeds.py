@@ -279,6 +279,8 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     yield "session.frames.hello", frames.encode_hello("ann", 2**32 - 1)[4:]
     yield "session.frames.hello", frames.encode_hello("ann", 0, "sensor-7:secret")[4:]
     yield "session.frames.query", frames.encode_query("members zürich")[4:]
+    yield "session.frames.alive", frames.encode_alive(frames.FrameKind.CLIENT_ALIVE, 10.0)[4:]
+    yield "session.daemon_frames.accepted", daemon_frames.encode_accepted(2**40)[4:]
     for name, frame in to_client.items():
         yield f"session.daemon_frames.{name}", frame[4:]
     yield "session.daemon_frames.view", _group_view()[4:]

@@ -65,7 +65,7 @@ def test_a_message_is_accepted_once_all_hold_its_packet() -> None:
     told.session.pop_output(1000)
     told.acceptance.settle(101, 1.0)
     assert told.tell(1.0) == [4, 5]
-    assert not told.acceptance.is_waiting
+    assert not told.acceptance.unsettled
 
 
 def test_what_is_accepted_in_a_moment_is_told_in_one_frame() -> None:

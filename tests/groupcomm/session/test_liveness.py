@@ -13,8 +13,8 @@ PLENTY = 1 << 20
 ANN = MemberId("#ann#a", 1)
 
 
-def watch(patience_s: float = 8.0, wait_s: float = 3.0) -> PeerWatch:
-    made = PeerWatch(patience_s, 0.0)
+def watch(timeout_s: float = 8.0, wait_s: float = 3.0) -> PeerWatch:
+    made = PeerWatch(timeout_s, 0.0)
     made.note_wait(wait_s)
     return made
 

@@ -9,6 +9,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.session.daemon_session import _FROM_CLIENTS
 from groupcomm.session.frames import (
     FrameKind,
+    encode_alive,
     encode_bundle_head,
     encode_bye,
     encode_hello,
@@ -80,6 +81,11 @@ def queries(text: str, number: int) -> Iterator[bytes]:
     return frames_of(number, lambda _: encode_query(text))
 
 
+def heartbeats(number: int) -> Iterator[bytes]:
+    """Yield heartbeats that each say another time, so that none is like the last one."""
+    return frames_of(number, lambda at: encode_alive(FrameKind.CLIENT_ALIVE, 10.0 + at))
+
+
 def comes_and_goes(number: int, last: bytes) -> Iterator[bytes]:
     """Yield a session that says hello and ends at once, again and again."""
     return repeat(hello(number) + last)
@@ -110,6 +116,7 @@ ATTACKS: dict[str, Stream] = {
     "HELLO of another": hello_of_another,
     "HELLO, no frame": partial(comes_and_goes, last=b"\xff" * 8),
     "QUERY": partial(queries, "status"),
+    "CLIENT_ALIVE": heartbeats,
     "MESSAGES": messages,
     "MESSAGES to 255 groups": partial(messages, groups=255),
     "FRAGMENT": fragments,

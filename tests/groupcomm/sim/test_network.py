@@ -226,4 +226,4 @@ def test_named_faults_are_on_and_no_others() -> None:
 def test_an_unknown_fault_is_named_with_those_that_exist() -> None:
     with pytest.raises(ConfigError, match="'lost'; there are: all, every, none, loss, burst"):
         draw_faults(Random("1"), "loss,lost")
-    assert len(FAULT_NAMES) == 35
+    assert len(FAULT_NAMES) == 36
