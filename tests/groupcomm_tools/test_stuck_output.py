@@ -85,6 +85,7 @@ def test_a_daemon_starts_serves_and_leaves(tmp_path: Path) -> None:
             assert connection.ask("status")["log"] == {"dropped_lines": 0}
 
 
+@pytest.mark.long
 def test_a_daemon_that_cannot_start_ends(tmp_path: Path) -> None:
     with stuck() as pipe:
         for words in (
@@ -114,6 +115,7 @@ def test_a_daemon_without_standard_streams_gives_their_numbers_to_nothing_else(
         assert process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_an_archive_serves(cluster: RunningCluster, tmp_path: Path, as_json: bool) -> None:
     group, address = f"json-{as_json}", cluster.address("a")

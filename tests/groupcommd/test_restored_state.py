@@ -88,6 +88,22 @@ async def test_a_daemon_whose_folder_was_deleted_is_left_out_until_it_starts_aga
         no_traceback(cluster)
 
 
+async def test_a_daemon_whose_disk_is_lost_while_others_are_restarted_is_in_the_view() -> None:
+    """The daemon a remembers its earlier start, and those that were restarted do not."""
+    async with LocalCluster("abcd") as cluster:
+        await cluster.settle("abcd")
+        cluster["b"].kill()
+        for name in "cd":
+            cluster[name].kill()
+            await cluster[name].start()
+            await together(cluster, "acd")
+        shutil.rmtree(folder_of(cluster, "b"))
+        await cluster["b"].start()
+        await cluster.settle("abcd")
+        await deliver(cluster, "ab")
+        no_traceback(cluster)
+
+
 @asynccontextmanager
 async def cloned(cluster: LocalCluster, name: str) -> AsyncIterator[LocalDaemon]:
     """A host is copied, and the copy runs beside it at another address."""

@@ -100,6 +100,7 @@ def test_the_table_has_a_row_for_each_number_of_restarts() -> None:
 # ---- what a seed draws ----
 
 
+@pytest.mark.long
 def test_often_some_of_the_others_are_restarted_while_a_daemon_loses_its_disk() -> None:
     """Then some remember its earlier starts, and some do not."""
     counts = [count for seed in range(1, 13) for count in restarted_meanwhile(seed)]

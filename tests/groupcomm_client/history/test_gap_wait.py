@@ -160,6 +160,7 @@ def test_the_default_is_one_fact() -> None:
         assert default == GAP_WAIT_S
 
 
+@pytest.mark.long
 def test_the_only_archive_that_has_the_messages_is_started_again(tmp_path: Path) -> None:
     """A newcomer answers meanwhile, which has never met it; without a wait there is a gap."""
     with RunningCluster("ab", settings=STEADY) as cluster, ExitStack() as stack:
