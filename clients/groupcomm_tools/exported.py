@@ -98,9 +98,16 @@ def _text_of(data: bytes, *, only_base64: bool) -> tuple[str, str]:
 def whole_file(path: Path) -> Iterator[TextIO]:
     """Yield a file to write; it has its name once the block has ended without an error.
 
+    A link stays one, and its target is written; a device or a pipe is written as it is.
+
     Raises:
         OSError: it cannot be written.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="") as output:
+            yield output
+        return
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with unfinished.open("w", encoding="utf-8", newline="") as output:

@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -39,7 +39,7 @@ from groupcommd.udp import UdpSocket
 from groupcommd.unix_sockets import (
     BACKLOG,
     check_free,
-    close_for_spread,
+    close_unix,
     listen_at,
     listen_for_spread,
 )
@@ -120,7 +120,7 @@ class Sockets:
             except (ConfigError, OSError) as error:
                 _log.warning("clients of Spread cannot connect at %s: %s", path, error)
             else:
-                stack.callback(close_for_spread, unix, path)
+                stack.callback(close_unix, unix, path)
                 self.listeners.append(spread_unix(unix))
                 self.spread_unix = path
         if config.spread:
@@ -273,14 +273,15 @@ def _open(what: str, make: Callable[[], _Socket]) -> _Socket:
 def listen_unix(path: Path, opened_for: str = "owner", key: str = "clients.unix") -> socket.socket:
     """Listen on a path in a private folder; replace the socket of a daemon that has ended.
 
+    Anything else at the path is left as it is.
+
     Args:
         path: the path of the socket.
         opened_for: the users of this host that may connect: "owner", "group" or "all".
         key: the key of the path in the configuration, for errors.
 
     Raises:
-        ConfigError: the path is too long, another daemon listens there, or others have too many
-            rights in the folder.
+        ConfigError: the path is too long or taken, or others have too many rights in the folder.
         OSError: the socket cannot be made.
     """
     if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:
@@ -288,6 +289,7 @@ def listen_unix(path: Path, opened_for: str = "owner", key: str = "clients.unix"
     _make_folder(path.parent, opened_for, key)
     check_free(path, key)
     temporary = path.with_name(path.name + ".new")
+    check_free(temporary, key)
     temporary.unlink(missing_ok=True)
     return listen_at(path, temporary, opened_for)
 
@@ -316,10 +318,3 @@ def listen_tcp(address: Address) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def close_unix(listener: socket.socket, path: Path) -> None:
-    """Stop listening, and remove the path."""
-    listener.close()
-    with suppress(OSError):
-        path.unlink()

@@ -2,8 +2,12 @@
 
 Programs of groupcomm connect in a folder that only the daemon's user can change. Spread's library
 has a path of its own, in a folder that all users may write to: see `listen_for_spread`.
+
+A path may name anything, by a slip of the pen: only a socket of the daemon's user at which nobody
+listens any more is ever replaced or removed.
 """
 
+import errno
 import os
 import secrets
 import socket
@@ -18,13 +22,20 @@ from groupcomm.visible import visible
 
 BACKLOG: Final = 1024
 _MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
+_KINDS: Final = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a pipe",
+}
+_NOBODY_LISTENS: Final = (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def listen_at(path: Path, temporary: Path, opened_for: str) -> socket.socket:
-    """Listen on a path, and replace the file that has it.
+    """Listen on a path; the socket of a process that has ended is replaced.
 
     Args:
-        path: the path of the socket.
+        path: the path of the socket; `path_fault` says what forbids to use it.
         temporary: a free path in the same folder; the socket gets its own path once it listens.
         opened_for: the users of this host that may connect: "owner", "group" or "all".
 
@@ -43,35 +54,61 @@ def listen_at(path: Path, temporary: Path, opened_for: str) -> socket.socket:
     return listener
 
 
+def path_fault(path: Path) -> str:
+    """Return the reason why a daemon must not replace or remove what is at a path; "" if it may."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return ""
+    if not stat.S_ISSOCK(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something")
+        return f"is {kind} and no socket, and is left as it is: choose another path, or remove it"
+    if found.st_uid != os.geteuid():
+        return (
+            f"belongs to user {found.st_uid}, whose daemon programs would reach there: choose"
+            " another path, or remove it if that daemon has ended"
+        )
+    if is_alive(path):
+        return "is the socket of another daemon, which listens there"
+    return ""
+
+
 def is_alive(path: Path) -> bool:
     """Return whether a process listens on a path."""
     return _listening_process(path) is not None
 
 
 def _listening_process(path: Path) -> int | None:
-    """Return the number of the process that listens on a path; 0 if it is in another container."""
+    """Return the number of the process that listens on a path; 0 if that is unknown.
+
+    It is so if the process is in another container, does not accept, or admits nobody.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
             probe.connect(str(path))
             return peer_credentials(probe).pid
-        except OSError:
-            return None
+        except OSError as error:
+            return None if error.errno in _NOBODY_LISTENS else 0
 
 
 def check_free(path: Path, key: str) -> None:
-    """Check that no process listens on a path.
+    """Check that a path is free, or has the socket of a process of this user that has ended.
 
     Args:
         path: the path.
         key: the key of the path in the configuration, for errors.
 
     Raises:
-        ConfigError: one does; the text names its command line, and the remedy.
+        ConfigError: something else is there, which the text names, with the remedy; if a process
+            listens there, with its command line.
     """
-    process = _listening_process(path)
-    if process is None:
+    fault = path_fault(path)
+    if not fault:
         return
+    process = _listening_process(path) if path.is_socket() and not path.is_symlink() else None
+    if process is None:
+        raise ConfigError(f"{key} is {path}, which {fault}")
     text = f"{key} is {path}; another daemon listens there{_described(process)}: stop it, or choose"
     if key != "clients.unix":
         raise ConfigError(f"{text} another path")
@@ -105,7 +142,7 @@ def listen_for_spread(path: Path, opened_for: str) -> socket.socket:
         ConfigError: the name is in use; the text names the user.
         OSError: it cannot be made.
     """
-    if fault := _path_fault(path):
+    if fault := _folder_fault(path.parent) or path_fault(path):
         raise ConfigError(f"{path} {fault}")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # nobody can guess the name
     try:
@@ -115,27 +152,17 @@ def listen_for_spread(path: Path, opened_for: str) -> socket.socket:
         raise
 
 
-def _path_fault(path: Path) -> str:
-    """Return the reason why a daemon cannot listen at a path; "" if it can."""
-    folder = path.parent.stat()
-    if folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX:
-        return f"is in a folder in which others may replace it: chmod +t {path.parent}"
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return ""
-    if not stat.S_ISSOCK(found.st_mode):
-        return "exists, and is no socket: choose another path"
-    if found.st_uid != os.geteuid():
-        return f"belongs to user {found.st_uid}, whose daemon programs would reach there"
-    if is_alive(path):
-        return "is the socket of another daemon, which listens there"
+def _folder_fault(path: Path) -> str:
+    """Return the reason why Spread's path cannot be in a folder; "" if it can."""
+    mode = path.stat().st_mode
+    if mode & 0o022 and not mode & stat.S_ISVTX:
+        return f"is in a folder in which others may replace it: chmod +t {path}"
     return ""
 
 
-def close_for_spread(listener: socket.socket, path: Path) -> None:
-    """Stop listening, and remove the path unless it has become another daemon's."""
+def close_unix(listener: socket.socket, path: Path) -> None:
+    """Stop listening, and remove the path unless it has become something else's meanwhile."""
     listener.close()
     with suppress(OSError):
-        if not is_alive(path):
+        if not path_fault(path):
             path.unlink()

@@ -1,5 +1,6 @@
 """Private files and folders: checks that no other user can read or replace them, with remedies."""
 
+import errno
 import fcntl
 import os
 import secrets
@@ -132,8 +133,11 @@ def write_private(path: Path, text: str) -> None:
     it is.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written, or what is there is no file: a device, a socket, a folder,
+            or a link to one.
     """
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "what is there is no file, and is kept", str(path))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # nobody can guess the name
     try:
         write_new(temporary, text)

@@ -19,7 +19,7 @@ from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.listeners import loopback_listener
 from groupcommd.sockets import listen_tcp
 from groupcommd.spread_listener import spread_tcp, spread_unix
-from groupcommd.unix_sockets import close_for_spread, listen_for_spread
+from groupcommd.unix_sockets import close_unix, listen_for_spread
 from tests.groupcommd import spread_client as spread
 from tests.groupcommd.spread_client import SpreadClient, connect, open_stream
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
@@ -188,10 +188,10 @@ def test_a_path_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     first.close()  # as after a kill: the path stays
     second = listen_for_spread(path, "owner")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    close_for_spread(second, path)
+    close_unix(second, path)
     assert not list(tmp_path.iterdir())
     path.write_text("something")
-    with pytest.raises(ConfigError, match="is no socket"):
+    with pytest.raises(ConfigError, match="is a file and no socket"):
         listen_for_spread(path, "owner")
     tmp_path.chmod(0o777)
     with pytest.raises(ConfigError, match="others may replace"):
@@ -206,7 +206,7 @@ def test_a_path_that_became_another_daemons_is_not_removed(tmp_path: Path) -> No
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as theirs:
         theirs.bind(str(path))
         theirs.listen()
-        close_for_spread(ours, path)
+        close_unix(ours, path)
         assert path.exists()
 
 
