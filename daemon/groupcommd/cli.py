@@ -46,6 +46,7 @@ from groupcommd.roster_config import log_roster, removed_text
 from groupcommd.service import LINGER_S, Service, ServiceEnd
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir, StateError
+from groupcommd.state_owner import Owner
 
 FAILED, USAGE, CUT_SHORT = 1, 2, 3
 
@@ -192,6 +193,7 @@ def _run(options: argparse.Namespace) -> int:
     raise_descriptor_limit()
     state = StateDir(config.state_dir)
     try:
+        state.claim(Owner(config.core.cluster, config.name))
         roster = state.read_rosters().agreed
         if roster is not None:
             if roster.entry(config.name) is None:

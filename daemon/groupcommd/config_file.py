@@ -62,6 +62,7 @@ from groupcommd.site_tables import (
     read_daemons,
     read_multicast,
 )
+from groupcommd.state_owner import RECORD, Owner, read_owner
 
 DEFAULT_NAME: Final = "local"
 
@@ -95,7 +96,7 @@ def read_config(
     """
     file, base = _load(path)
     name = _name(path, name or file.name)
-    file = with_joined(file, state := _state_dir(state_dir, base, file.state_dir, name))
+    file = with_joined(file, state := _state_dir(state_dir, base, file, name))
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     listed = read_daemons(sites, name)
     daemons, names, moved = _locate(file, name, listed, roster, own)
@@ -282,7 +283,7 @@ def read_join_wish(
     own = listed[0] if listed else []
     return JoinWish(
         name=name,
-        state_dir=_state_dir(state_dir, base, file.state_dir, name),
+        state_dir=_state_dir(state_dir, base, file, name),
         seeds=read_seeds(file.seeds),
         own=(own,) if isinstance(own, str) else tuple(own),
         identity=base / Path(file.identity).expanduser() if file.identity else None,
@@ -336,10 +337,25 @@ def _drain_s(value: float) -> float:
     return value
 
 
-def _state_dir(told: Path | None, base: Path, text: str | None, name: str) -> Path:
+def _state_dir(told: Path | None, base: Path, file: ConfigFile, name: str) -> Path:
     if told is not None:
         return told.expanduser()
-    return base / Path(text).expanduser() if text else state_folder() / name
+    if file.state_dir:
+        return base / Path(file.state_dir).expanduser()
+    return _default_state_dir(Owner(file.cluster, name))
+
+
+def _default_state_dir(owner: Owner) -> Path:
+    """Return the folder by cluster and name; a folder by name alone is used on if it may be its.
+
+    Earlier releases made such folders, and daemons of one name in several clusters shared them.
+    """
+    cluster = quote(owner.cluster, safe="")
+    own = state_folder() / (cluster if cluster.strip(".") else f"%{cluster}") / owner.daemon
+    former = state_folder() / owner.daemon
+    if own.exists() or not (former / RECORD).exists():
+        return own
+    return former if read_owner(former) in (None, owner) else own
 
 
 def read_addresses(path: Path) -> dict[str, Address]:

@@ -29,9 +29,10 @@ class ConfigFile:
         identities: the file of all daemons' public keys; goes with ``identity``.
         insecure: without a ``key_file``, also beyond loopback: datagrams carry only a checksum, and
             any host that can send to a daemon can join.
-        state_dir: the folder of the restart count; each daemon has its own. By default NAME in the
-            state folder: ``$STATE_DIRECTORY``, which systemd sets for services with
-            ``StateDirectory=``, else ``~/.local/state/groupcomm``, for root ``/var/lib/groupcomm``.
+        state_dir: the folder of the restart count; each daemon has its own, and refuses another
+            one's. By default CLUSTER/NAME in the state folder: ``$STATE_DIRECTORY``, which systemd
+            sets for services with ``StateDirectory=``, else ``~/.local/state/groupcomm``, for root
+            ``/var/lib/groupcomm``.
         disk_timeout_s: seconds, above 0: a disk that has not completed a write to ``state_dir`` in
             this time counts as not answering, also while a start waits for it; the log, ``status``
             and ``doctor`` report it. A healthy disk takes some milliseconds, an overloaded one a

@@ -11,10 +11,12 @@ import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.joining.token import Token, decode_token
-from groupcommd.config_file import JOINED, JoinWish, read_join_wish, read_seeds
+from groupcommd.config_file import JOINED, JoinWish, read_join_wish, read_seeds, with_joined
+from groupcommd.config_tables import ConfigFile
 from groupcommd.join_client import JoinPlan, JoinRefused, join, plan_of
 from groupcommd.logs import set_up_logs
 from groupcommd.state_dir import StateDir
+from groupcommd.state_owner import Owner
 
 LEFT, REFUSED = 0, 4
 """The exit statuses of a daemon that does not run after all."""
@@ -45,6 +47,7 @@ def join_first(options: argparse.Namespace) -> int | None:
     options.name = wish.name
     if (wish.state_dir / JOINED).exists():
         if token is not None:
+            check_same_cluster(token.cluster, wish)
             _log.info(
                 "%s is there: this daemon has joined before, and the token is not used",
                 wish.state_dir / JOINED,
@@ -57,6 +60,17 @@ def join_first(options: argparse.Namespace) -> int | None:
             " joined under another name, give --name"
         )
     return _join(_plan(options, wish, token), wish)
+
+
+def check_same_cluster(cluster: str, wish: JoinWish) -> None:
+    """Raise ConfigError if a daemon has joined another cluster than that of its token."""
+    joined = with_joined(ConfigFile(), wish.state_dir).cluster
+    if joined != cluster:
+        raise ConfigError(
+            f"state_dir {wish.state_dir} belongs to daemon {wish.name} of cluster {joined}, and the"
+            f" token is for cluster {cluster}: give this daemon a folder of its own with"
+            " --state-dir; if it is to leave the other cluster for good, remove the folder"
+        )
 
 
 def _token(text: str | None) -> Token | None:
@@ -74,6 +88,7 @@ def _plan(options: argparse.Namespace, wish: JoinWish, token: Token) -> JoinPlan
 def _join(plan: JoinPlan, wish: JoinWish) -> int | None:
     state = StateDir(wish.state_dir)
     try:
+        state.claim(Owner(plan.token.cluster, plan.token.name))
         return LEFT if trio.run(_run, plan, state) else None
     except JoinRefused as error:
         _log.error("not admitted: %s", error)

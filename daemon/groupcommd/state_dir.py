@@ -1,5 +1,5 @@
-"""A daemon's folder on disk: its number of starts, the view counters that it may have used, and the
-rosters of its cluster.
+"""A daemon's folder on disk: its number of starts, the view counters that it may have used, the
+rosters of its cluster, and the mark that says whose it is.
 
 A record is written to a temporary file, synced, renamed, and the folder synced, before any datagram
 that depends on it is sent: a daemon that repeated an incarnation or a view id could be mistaken for
@@ -8,6 +8,7 @@ an earlier start of itself.
 
 import fcntl
 import json
+import logging
 import os
 import secrets
 import threading
@@ -24,10 +25,11 @@ from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.host.private_files import make_private_folder, open_unwritable
 from groupcomm.membership.reservation import count_start
 from groupcommd.roster_file import decode_record, encode_record
+from groupcommd.state_owner import OWNER, RECORD, Owner, check_owner, encode_owner
 
-_RECORD: Final = "state.json"
 _ROSTERS: Final = "roster.json"
 _LOCK: Final = "lock"
+_log = logging.getLogger("groupcommd")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -123,6 +125,7 @@ class StateDir:
         """
         self._path = path
         self._record = StateRecord()
+        self._claimed: Owner | None = None  # its mark is to be written at the start
         self.rosters = RosterRecord()
         self._writing = threading.Lock()
         try:
@@ -139,7 +142,7 @@ class StateDir:
             raise StateError(
                 f"state_dir {path} is in use by another daemon: stop that one, or give each its own"
             ) from None
-        self._state = _DurableFile(self._folder, _RECORD)
+        self._state = _DurableFile(self._folder, RECORD)
         self._rosters = _DurableFile(self._folder, _ROSTERS)
 
     def close(self) -> None:
@@ -149,6 +152,31 @@ class StateDir:
             self._rosters.close()
             os.close(self._lock)
             os.close(self._folder)
+
+    def claim(self, owner: Owner) -> None:
+        """Check that the folder is a daemon's; one without a mark is marked at the next `begin`.
+
+        Raises:
+            StateError: it is another one's, or the mark is wrong; the text says what to do.
+        """
+        try:
+            marked = check_owner(self._path, owner)
+            is_used = (self._path / RECORD).exists()
+        except ConfigError as error:
+            raise StateError(str(error)) from None
+        except OSError as error:
+            raise self._unusable(error) from None
+        self._claimed = None if marked else owner
+        if is_used and not marked:
+            _log.warning(
+                "state_dir %s was made by an earlier release, which did not note whose it is: from"
+                " now on it belongs to %s. If another cluster's daemon has used it, stop this one,"
+                " remove %s, and give it a folder of its own with state_dir or --state-dir",
+                self._path,
+                owner,
+                self._path / OWNER,
+                extra={"state_dir": str(self._path)},
+            )
 
     def begin(self, name: str) -> Start:
         """Count a start on disk, and return it.
@@ -165,6 +193,7 @@ class StateDir:
             incarnation = Incarnation(old.restarts + 1, secrets.randbits(64))
             reading = int(time.time() * 1e6)
             used, mark = count_start(old.mark, reading, incarnation.random_id)
+            self._write_owner()
             self._write(StateRecord(incarnation.restarts, mark))
             return Start(
                 name=name,
@@ -184,7 +213,7 @@ class StateDir:
             self._write(StateRecord(self._record.restarts, max(mark, self._record.mark)))
 
     def _read(self) -> StateRecord:
-        path = self._path / _RECORD
+        path = self._path / RECORD
         try:
             with open_unwritable(path, "state_dir") as file:
                 found: Any = json.load(file)
@@ -203,6 +232,15 @@ class StateDir:
                 " starts as one whose disk was lost"
             ) from None
         return record
+
+    def _write_owner(self) -> None:
+        if self._claimed is None:
+            return
+        try:
+            _DurableFile(self._folder, OWNER).write(encode_owner(self._claimed))
+        except OSError as error:
+            raise self._unusable(error) from error
+        self._claimed = None
 
     def _write(self, record: StateRecord) -> None:
         try:

@@ -94,7 +94,7 @@ def test_a_running_daemon_and_its_programs_leave_nothing_open(tmp_path: Path) ->
         ) as program:
             program.join("g")
         written = [*cluster.config.parent.rglob("*.ports"), *cluster.config.parent.rglob("*.json")]
-        assert sorted(path.name for path in written) == ["a.ports", "state.json"]
+        assert sorted(path.name for path in written) == ["a.ports", "owner.json", "state.json"]
         assert not [path for path in written if open_to_others(path)]
     assert len(list(tmp_path.iterdir())) == 2
     assert not open_to_others(tmp_path)

@@ -15,6 +15,7 @@ from groupcomm.security.keys import fingerprint_of
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.findings import Finding, ok, problem, warning
+from groupcommd.state_owner import Owner, check_owner
 from groupcommd.udp import BUFFER_BYTES
 
 WRITTEN_AT_S: Final = 1_735_689_600
@@ -135,8 +136,20 @@ def check_folders(config: DaemonConfig) -> list[Finding]:
     """Check the folders of the socket and of the state."""
     return [
         _check_folder("socket folder", config.unix.parent, "clients.unix", config.unix_for),
-        _check_folder("state folder", config.state_dir, "state_dir", "all"),
+        _check_owner(config) or _check_folder("state folder", config.state_dir, "state_dir", "all"),
     ]
+
+
+def _check_owner(config: DaemonConfig) -> Finding | None:
+    """Return a problem if the state folder belongs to another daemon; None if not."""
+    try:
+        check_owner(config.state_dir, Owner(config.core.cluster, config.name))
+    except ConfigError as error:
+        what, _, remedy = str(error).partition(": ")
+        return problem("state folder", what, remedy)
+    except OSError:
+        return None  # a user who cannot read it is told so by the check of the folder
+    return None
 
 
 def _check_folder(check: str, path: Path, key: str, opened_for: str) -> Finding:
