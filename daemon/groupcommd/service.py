@@ -57,7 +57,7 @@ from groupcommd.process import LastWords, connection_capacity
 from groupcommd.roster_config import log_roster
 from groupcommd.roster_service import RosterService
 from groupcommd.seeds import look_up_off_the_loop
-from groupcommd.sockets import HttpSocket, Sockets, use_places
+from groupcommd.sockets import HttpSocket, Sockets, check_http_files, use_places
 from groupcommd.state_dir import StateDir
 from groupcommd.status import DaemonParts, QuestionQueue, answer
 from groupcommd.udp import MAX_READS
@@ -274,15 +274,17 @@ class Service:
         """Apply the settings that can change while the daemon runs; log those that cannot.
 
         Raises:
-            ConfigError, LocalProtocolError, OSError: files for TLS or files of keys cannot be used;
-                then nothing has changed.
+            ConfigError, LocalProtocolError, OSError: files for TLS, for HTTP or of keys cannot be
+                used; then nothing has changed.
         """
         credentials = self._new_credentials(config)
+        http_is_renewed = self._renews_http(config)
         first = self._config.core.addresses  # of the start, with a port that the system has chosen
         config = attrs.evolve(config, core=attrs.evolve(config.core, addresses=first))
         names = [name for name in attrs.fields_dict(DaemonConfig) if name not in _OF_OTHERS]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
-        reloaded = RELOADED if credentials is None else RELOADED | {"tls"}
+        reloaded = RELOADED | ({"tls"} if credentials is not None else set())
+        reloaded |= {"http"} if http_is_renewed else set()
         taken = [name for name in changed if name in reloaded]
         left = [name for name in changed if name not in reloaded]
         news = {name: getattr(config, name) for name in taken}
@@ -293,6 +295,8 @@ class Service:
         self.reloads += 1
         self.connections.quotas.quotas = config.quotas
         self._expiry.renew(credentials)
+        if self._http is not None:
+            self._http.renew(self._config if http_is_renewed else None)
         self._submit(_settings_of(config))
         _log.info(
             "configuration read again: %s",
@@ -312,6 +316,14 @@ class Service:
         if listener is None or old is None or new is None or new.address != old.address:
             return None
         return read_tls_credentials(new)
+
+    def _renews_http(self, config: DaemonConfig) -> bool:
+        """Check the files for HTTP; return whether settings can change while it is answered."""
+        old, new = self._config.http, config.http
+        if old is None or new is None or new.listen != old.listen:
+            return False
+        check_http_files(new)
+        return True
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events to the state folder.
