@@ -37,6 +37,7 @@ from groupcomm.engine import (
 from groupcomm.engine.probe import Probe
 from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
+from groupcommd.certificate_dates import watch_dates
 from groupcommd.cluster import ClusterReports, reachable
 from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
 from groupcommd.copies import Copies
@@ -208,6 +209,7 @@ class Service:
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._check_each_second)
+                nursery.start_soon(watch_dates, lambda: self._config)
                 nursery.start_soon(self._host_names.run, self._config.names)
                 if self._config.moved:
                     nursery.start_soon(

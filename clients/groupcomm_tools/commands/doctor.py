@@ -70,6 +70,7 @@ def examine(
         )
     if config is not None and (path is not None or answers is None):
         yield host_checks.check_key(config)
+        yield from host_checks.check_certificates(config)
         yield from host_checks.check_folders(config)
         listens = answers.later["listens"] if answers is not None else None
         yield host_checks.check_address(

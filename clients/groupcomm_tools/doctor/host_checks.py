@@ -12,6 +12,7 @@ from typing import Final
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.keys import fingerprint_of
+from groupcommd.certificate_dates import check_dates
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.findings import Finding, ok, problem, warning
@@ -57,6 +58,16 @@ def check_key(config: DaemonConfig) -> Finding:
         return ok("key file", "none yet: the first daemon of this host that starts makes one")
     remedy = "make a key with groupcomm keygen, copy it to all hosts, name it as key_file"
     return warning("key file", "none: every host that can send to this daemon can join", remedy)
+
+
+def check_certificates(config: DaemonConfig) -> list[Finding]:
+    """Check whether the daemon's certificates are valid, and for how long."""
+    try:
+        return list(check_dates(config, time.time()))
+    except (OSError, ValueError) as error:
+        what = getattr(error, "filename", None)
+        text = f"{what}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        return [problem("certificates", text, "make them with: groupcomm certs")]
 
 
 def check_address(config: DaemonConfig, listens: str | None, *, busy: bool = False) -> Finding:
