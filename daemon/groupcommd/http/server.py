@@ -390,7 +390,7 @@ def ready(told: Mapping[str, Any], *, wants_majority: bool) -> Answer:
     if told["view"] is None:
         return Answer(b"not ready: it looks for a view\n", status=503)
     has = "with" if told["majority"] else "without"
-    text = f"view {told['view']} of {told['daemons']} daemons, {has} a majority\n"
+    text = f"a view of {told['daemons']} daemons, {has} a majority\n"  # without names: all may ask
     if wants_majority and not told["majority"]:
         return Answer(f"not ready: {text}".encode(), status=503)
     return Answer(f"ready: {text}".encode())
