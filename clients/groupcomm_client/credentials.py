@@ -36,6 +36,7 @@ class Credentials:
         certificate, key: PEM files of this program; None if it has none.
         token: the token of this program; "" if it has none.
         insists: whether the program itself has passed the token, so that it must be sent.
+        files: the versions of the files of the certificate and the key, as they were read.
     """
 
     ca: str | None = None
@@ -43,6 +44,7 @@ class Credentials:
     key: str | None = None
     token: str = attrs.field(default="", repr=False)
     insists: bool = False
+    files: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
     def of(cls, tls: TlsOptions | None = None) -> Self:
@@ -62,12 +64,15 @@ class Credentials:
                 token = Path(token).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"the token cannot be read: {error}") from None
+        certificate = _path(tls.certificate, CERTIFICATE_VARIABLE)
+        key = _path(tls.key, KEY_VARIABLE)
         return cls(
             ca=_path(tls.ca, CA_VARIABLE),
-            certificate=_path(tls.certificate, CERTIFICATE_VARIABLE),
-            key=_path(tls.key, KEY_VARIABLE),
+            certificate=certificate,
+            key=key,
             token=token.strip(),
             insists=insists,
+            files=tuple(_version(path) for path in (certificate, key) if path is not None),
         )
 
     def token_for(self, *, tls: bool) -> str:
@@ -177,6 +182,15 @@ class Credentials:
 def _path(given: StrPath | None, variable: str) -> str | None:
     found = os.environ.get(variable) if given is None else os.fspath(given)
     return os.path.expanduser(found) if found else None  # noqa: PTH111 - ssl takes no Path
+
+
+def _version(path: str) -> tuple[int, ...]:
+    """Return what changes when a file is replaced or written; nothing if there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - ssl takes no Path
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _reason(error: OSError) -> str:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from groupcomm.errors import CannotConnect, Code, LocalProtocolError, SessionEnded
+from groupcomm.errors import CannotConnect, Code, ConfigError, LocalProtocolError, SessionEnded
 from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
 from groupcomm.session.client_session import DAEMON_TIMEOUT_S
@@ -100,6 +100,8 @@ class SessionOpener:
     The addresses of the program are tried in turn, beginning with that of the last session. Those
     that a daemon names are for programs of other hosts: they count if the session itself goes over
     TLS, so that the program can tell a daemon of its authorities from anybody else.
+
+    Files of tokens and certificates are read for each session, as they are renewed meanwhile.
     """
 
     def __init__(
@@ -122,6 +124,8 @@ class SessionOpener:
         self._addresses = deque(self._given)  # the first is that of the present session
         self._user = user
         self._options = options
+        self._tls = tls
+        self._was_admitted = False
         insists = tls is not None and tls.token is not None
         self._credentials = None
         if insists or any(each.startswith(TLS) for each in self._given):
@@ -175,23 +179,16 @@ class SessionOpener:
         """Return a session at the first address that admits one, and begin there the next time."""
         failures: list[str] = []
         for where in addresses:
-            protocol = self._loop.protocol(
-                self._user,
-                self._options.trace,
-                causes=self._options.causes,
-                principals=self._options.principals,
-                token=self._token(where),
-                filters=filters,
-                secrets=secrets,
-                daemon_timeout_s=self._daemon_timeout_s(where),
-            )
             try:
-                session = await _be_admitted(
-                    self._loop, protocol, where, timeout_s, self._credentials
-                )
+                session = await self._open_at(where, filters, secrets, timeout_s)
             except CannotConnect as error:
                 failures.append(str(error))
+            except ConfigError as error:
+                if not self._was_admitted:
+                    raise
+                failures.append(f"cannot connect to {where}: {error}")  # it may be in replacement
             else:
+                self._was_admitted = True
                 self._begin_with(where)
                 return session
         raise CannotConnect("; ".join(failures))
@@ -206,6 +203,36 @@ class SessionOpener:
         if told is not None:
             return told
         return SAME_HOST_TIMEOUT_S if is_on_this_host(where) else DAEMON_TIMEOUT_S
+
+    async def _open_at(
+        self,
+        where: str,
+        filters: Sequence[Factory] | None,
+        secrets: "dict[str, GroupSecret]",
+        timeout_s: float,
+    ) -> Session:
+        if self._was_admitted and self._credentials is not None:
+            self._credentials = _credentials(self._tls)
+        protocol = self._loop.protocol(
+            self._user,
+            self._options.trace,
+            causes=self._options.causes,
+            principals=self._options.principals,
+            token=self._token(where),
+            filters=filters,
+            secrets=secrets,
+            daemon_timeout_s=self._daemon_timeout_s(where),
+        )
+        return await _be_admitted(self._loop, protocol, where, timeout_s, self._credentials)
+
+    def has_new_credentials(self) -> bool:
+        """See `Opener`."""
+        if self._credentials is None:
+            return False
+        try:
+            return _credentials(self._tls) != self._credentials
+        except ConfigError:  # a file is gone, and may be in replacement
+            return True
 
     def _begin_with(self, where: str) -> None:
         """Put an address first, and those that the program was given behind it, in their order."""

@@ -61,6 +61,8 @@ class TlsOptions:
             ``GROUPCOMM_CERTIFICATE`` and ``GROUPCOMM_KEY``, if any.
         token: authenticates the program, too; a str is the token, a path its file; None for the one
             in ``GROUPCOMM_TOKEN``, if any.
+
+    A connection that reconnects reads the files again for each session.
     """
 
     ca: StrPath | None = None

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.acting import as_owner_of
 from groupcomm.host.private_files import make_private_folder, open_private, write_new
 from groupcomm.host.tls import PROGRAM, PROGRAM_NAME
 from groupcommd.revocation_file import Revocations, check_principal, revoke
@@ -143,7 +144,8 @@ def revoke_others(
             f"certs: {str(error)!r} is not a principal of a certificate, such as cert:ann"
         ) from None
     path = folder / REVOKED
-    revoke(path, found)
+    with as_owner_of(path):
+        revoke(path, found)
     return path
 
 

@@ -22,6 +22,7 @@ from groupcomm.host.addresses import Address
 from groupcomm.host.line_writer import write_last
 from groupcomm.host.option_types import existing_file, port_number
 from groupcomm.host.parser import Parser, add_version_option, example_text
+from groupcomm.security.access_review import opened
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import read_config, through_relay
 from groupcommd.credentials import read_tls_credentials
@@ -186,7 +187,7 @@ def _run(options: argparse.Namespace) -> int:
         if config.http is not None and config.http.tls is not None:
             read_tls_credentials(config.http.tls)
         print(json.dumps(describe(config), indent=2))
-        for sentence in impossible(config):
+        for sentence in (*opened(config.access), *impossible(config)):
             print(f"groupcommd: {sentence}", file=sys.stderr)
         return 0
     retain_freed_memory()

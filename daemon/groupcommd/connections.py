@@ -540,11 +540,9 @@ class Expiry:
         if listener is None:
             return
         old, new = listener.credentials, credentials or listener.credentials
-        listener.credentials, distrusts = new, new.ca != old.ca
+        listener.credentials = new
         self._end_tokens(lambda name: not new.accepts_token(name))
-        self._end_certificates(
-            lambda shown: new.revoked.has(shown) or (distrusts and not shown.is_signed_by(new.ca))
-        )
+        self._end_certificates(lambda shown: not new.still_trusts(shown, old))
 
     def _end_tokens(self, is_over: Callable[[str], bool]) -> bool:
         over = []

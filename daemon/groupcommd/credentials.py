@@ -13,6 +13,7 @@ import attrs
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.host.private_files import open_private, open_unwritable
+from groupcomm.host.tls import PeerCertificate
 from groupcommd.revocation_file import Revocations, read_revocations
 from groupcommd.token_file import TokenBook
 
@@ -58,6 +59,12 @@ class TlsCredentials:
     def accepts_token(self, name: str) -> bool:
         """Return whether the token of this name is valid."""
         return self.tokens is not None and self.tokens.knows(name, datetime.now(UTC))
+
+    def still_trusts(self, shown: PeerCertificate, earlier: "TlsCredentials") -> bool:
+        """Return whether a certificate that earlier credentials have let in is valid for these."""
+        if self.revoked.has(shown):
+            return False
+        return self.ca == earlier.ca or shown.is_signed_by(self.ca)
 
     def expired_tokens(self) -> frozenset[str]:
         """Return the names of the tokens that have expired."""

@@ -76,6 +76,11 @@ def check_same_cluster(cluster: str, wish: JoinWish) -> None:
 def _token(text: str | None) -> Token | None:
     if text == "-":
         text = sys.stdin.readline()
+    elif text is not None:
+        _log.warning(
+            "the token is a word of the command, which all users of this host can see: write"
+            " --token - and pass it on standard input"
+        )
     return None if text is None else decode_token(text)
 
 

@@ -37,6 +37,7 @@ from groupcomm.engine import (
 from groupcomm.engine.probe import Probe
 from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
+from groupcommd.certificate_dates import watch_dates
 from groupcommd.cluster import ClusterReports, reachable
 from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
 from groupcommd.copies import Copies
@@ -57,7 +58,7 @@ from groupcommd.process import LastWords, connection_capacity
 from groupcommd.roster_config import log_roster
 from groupcommd.roster_service import RosterService
 from groupcommd.seeds import look_up_off_the_loop
-from groupcommd.sockets import HttpSocket, Sockets, use_places
+from groupcommd.sockets import HttpSocket, Sockets, check_http_files, use_places
 from groupcommd.solitude import Solitude
 from groupcommd.state_dir import StateDir
 from groupcommd.status import DaemonParts, QuestionQueue, answer
@@ -213,6 +214,7 @@ class Service:
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._check_each_second)
+                nursery.start_soon(watch_dates, lambda: self._config)
                 nursery.start_soon(self._host_names.run, self._config.names)
                 if self._config.moved:
                     nursery.start_soon(
@@ -279,15 +281,17 @@ class Service:
         """Apply the settings that can change while the daemon runs; log those that cannot.
 
         Raises:
-            ConfigError, LocalProtocolError, OSError: files for TLS or files of keys cannot be used;
-                then nothing has changed.
+            ConfigError, LocalProtocolError, OSError: files for TLS, for HTTP or of keys cannot be
+                used; then nothing has changed.
         """
         credentials = self._new_credentials(config)
+        http_is_renewed = self._renews_http(config)
         first = self._config.core.addresses  # of the start, with a port that the system has chosen
         config = attrs.evolve(config, core=attrs.evolve(config.core, addresses=first))
         names = [name for name in attrs.fields_dict(DaemonConfig) if name not in _OF_OTHERS]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
-        reloaded = RELOADED if credentials is None else RELOADED | {"tls"}
+        reloaded = RELOADED | ({"tls"} if credentials is not None else set())
+        reloaded |= {"http"} if http_is_renewed else set()
         taken = [name for name in changed if name in reloaded]
         left = [name for name in changed if name not in reloaded]
         news = {name: getattr(config, name) for name in taken}
@@ -299,6 +303,8 @@ class Service:
         self.connections.quotas.quotas = config.quotas
         self.connections.session_timeout_s = config.limits.session_timeout_s
         self._expiry.renew(credentials)
+        if self._http is not None:
+            self._http.renew(self._config if http_is_renewed else None)
         self._submit(_settings_of(config))
         _log.info(
             "configuration read again: %s",
@@ -318,6 +324,14 @@ class Service:
         if listener is None or old is None or new is None or new.address != old.address:
             return None
         return read_tls_credentials(new)
+
+    def _renews_http(self, config: DaemonConfig) -> bool:
+        """Check the files for HTTP; return whether settings can change while it is answered."""
+        old, new = self._config.http, config.http
+        if old is None or new is None or new.listen != old.listen:
+            return False
+        check_http_files(new)
+        return True
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events to the state folder.

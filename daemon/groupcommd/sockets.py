@@ -185,12 +185,21 @@ class HttpSocket:
     name: str
 
 
-def open_http(config: DaemonConfig, http: HttpConfig, stack: ExitStack) -> HttpSocket:
-    """Listen for HTTP, and check the files that authenticate requests."""
+def check_http_files(http: HttpConfig) -> None:
+    """Check the files that authenticate requests.
+
+    Raises:
+        ConfigError: one cannot be read or is wrong.
+    """
     if http.tls is not None:
         read_tls_credentials(http.tls)
     elif http.tokens is not None:
         _check_tokens(http.tokens)
+
+
+def open_http(config: DaemonConfig, http: HttpConfig, stack: ExitStack) -> HttpSocket:
+    """Listen for HTTP, and check the files that authenticate requests."""
+    check_http_files(http)
     if isinstance(http.listen, Path):
         path, opened_for = http.listen, config.unix_for
         unix = _open(str(path), lambda: listen_unix(path, opened_for, "http.listen"))

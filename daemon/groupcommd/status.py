@@ -122,8 +122,8 @@ def _readers(access: Access, rest: str, principal: str) -> dict[str, Any]:
         if not access.may_read_history(principal, group):
             return {
                 "error": f"an archive of {principal} may not give the history of {group!r}: no rule"
-                " allows it read-history; ask the daemon's operator for one ([[access]] in its"
-                " configuration)",
+                f" allows it {access.verb_of_history.word}; ask the daemon's operator for one"
+                " ([[access]] in its configuration)",
                 "refused": {"verb": "read-history", "group": group, "principal": principal},
             }
     return {"allowed": [access.may_read_history(who, group) for who, group in pairs]}

@@ -71,6 +71,7 @@ AFTER_INSTALL: Final = """\
 set -e
 if [ "$1" = configure ]; then
     adduser --quiet --system --group --home /var/lib/groupcomm --no-create-home groupcomm
+    install -d -o groupcomm -g groupcomm -m 700 /var/lib/groupcomm
     /{home}/bin/python3 -m compileall -q /{home}/lib || true
     if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 fi

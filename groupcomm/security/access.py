@@ -188,12 +188,16 @@ class Access:
     def may_read_history(self, principal: str, group: str) -> bool:
         """Return whether archives may give a principal the history of a group.
 
-        They may give it to anybody who reaches them, unless a rule allows it to somebody: then it
-        needs one.
+        Who may join a group may read its past as well, unless a rule allows READ_HISTORY to
+        somebody: then that needs a rule.
         """
-        if not any(Verb.READ_HISTORY in rule.verbs for rule in self.rules):
-            return True
-        return self.may(principal, Verb.READ_HISTORY, group)
+        return self.may(principal, self.verb_of_history, group)
+
+    @property
+    def verb_of_history(self) -> Verb:
+        """Return the verb whose rules say who may read history: JOIN until one mentions it."""
+        mentioned = any(Verb.READ_HISTORY in rule.verbs for rule in self.rules)
+        return Verb.READ_HISTORY if mentioned else Verb.JOIN
 
     def takes_away(self, principal: str, verb: Verb) -> bool:
         """Return whether a rule takes a verb from a principal, even if other rules allow it."""

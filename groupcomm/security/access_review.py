@@ -1,4 +1,5 @@
-"""A review of access rules: the requests that they make impossible, perhaps by mistake.
+"""A review of access rules: the requests that they make impossible, perhaps by mistake, and the
+past that they open.
 
 Pure. No finding is an error, as such rules can be intended. Patterns are compared as sets of the
 texts that they match.
@@ -48,6 +49,27 @@ def review(access: Access, arrivals: Sequence[str], owners: Sequence[str]) -> li
             " from the daemon's own user and root, and give it to nobody else"
         )
     return [f"access: {sentence}" for sentence in found]
+
+
+def opened(access: Access) -> list[str]:
+    """Return a sentence for each rule that opens the past of groups, and one if there is no rule.
+
+    Args:
+        access: the rules.
+    """
+    if not access.rules:
+        return [
+            "access: without a rule every program that connects may join and send to every group,"
+            " and read its history from archives"
+        ]
+    verb = access.verb_of_history
+    why = "" if verb is Verb.READ_HISTORY else ", and no rule mentions read-history"
+    return [
+        f"access: {_list(rule.who)} may read the history of {_list(rule.groups)} from archives:"
+        f" rule {number} allows {verb.word}{why}"
+        for number, rule in enumerate(access.rules, 1)
+        if verb in rule.verbs
+    ]
 
 
 def _list(patterns: Iterable[str]) -> str:

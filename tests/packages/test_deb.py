@@ -34,7 +34,8 @@ def test_it_brings_all_it_needs_and_runs(tmp_path: Path) -> None:
     )
     config = root / "etc/groupcomm/cluster.toml"
     key = shown(python, "-I", home / "groupcomm", "keygen", tmp_path / "key")
-    config.write_text(config.read_text().replace("/etc/groupcomm/plant.key", str(tmp_path / "key")))
+    text = config.read_text().replace("/var/lib/groupcomm/plant.key", str(tmp_path / "key"))
+    config.write_text(text)
     checked = shown(
         *(python, "-I", home / "groupcommd", "--check", "--name", "alfa", "--config", config)
     )

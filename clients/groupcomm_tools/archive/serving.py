@@ -308,8 +308,9 @@ class _Session:
         except AccessRefused as error:
             self._tell({"event": "trouble", "text": str(error)})
             return [False] * len(pairs)
-        if "allowed" not in found:  # a daemon of an earlier release, which has no such rules
-            return [True] * len(pairs)
+        if "allowed" not in found:  # the daemon does not know the question: nobody is admitted
+            self._tell({"event": "trouble", "text": str(found.get("error", found))})
+            return [False] * len(pairs)
         return [bool(each) for each in found["allowed"]]
 
     # ---- events ----

@@ -211,7 +211,8 @@ def _invite(options: argparse.Namespace) -> int:
         return report(options, found, "")
     say(
         f"daemon {name} may join within {options.valid_s:g} s, once; on its host: groupcomm daemon"
-        f" --name {name} --join HOST:PORT --token TOKEN, with this token, which nothing shows again"
+        f" --name {name} --join HOST:PORT --token -, which reads this token from standard input, as"
+        " all users see the words of a command; nothing shows the token again"
     )
     print(found["token"])
     return 0

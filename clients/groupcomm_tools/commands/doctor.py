@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from groupcomm.host.acting import as_owner_of
 from groupcomm.host.option_types import daemon_address, existing_file
 from groupcomm_client.targets import default_address
 from groupcomm_tools.doctor import daemon_checks, host_checks
@@ -41,8 +42,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the checks; return 1 if there is a problem."""
-    findings = examine(options.config, options.name, options.address, options.other)
-    return print_findings(findings, as_json=options.json)
+    with as_owner_of(host_checks.service_file(options.config)):
+        findings = examine(options.config, options.name, options.address, options.other)
+        return print_findings(findings, as_json=options.json)
 
 
 def examine(
@@ -56,6 +58,7 @@ def examine(
         address: the address of the daemon; None to take it from the file.
         others: the addresses of other daemons.
     """
+    yield host_checks.check_user()
     found, config = host_checks.check_configuration(path, name)
     yield found
     yield host_checks.check_buffers()
@@ -70,6 +73,7 @@ def examine(
         )
     if config is not None and (path is not None or answers is None):
         yield host_checks.check_key(config)
+        yield from host_checks.check_certificates(config)
         yield from host_checks.check_folders(config)
         listens = answers.later["listens"] if answers is not None else None
         yield host_checks.check_address(

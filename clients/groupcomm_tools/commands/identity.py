@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import CannotConnect
+from groupcomm.host.acting import as_owner_of
 from groupcomm.host.option_types import existing_file
 from groupcomm.security.identity import public_of
 from groupcomm_tools.commands.connecting import connect_blocking
@@ -80,7 +81,8 @@ def _print_key(options: argparse.Namespace, public: bytes) -> None:
 
 
 def _add(options: argparse.Namespace) -> int:
-    roll = change_roll(options.file, partial(add_identity, options.name, options.public))
+    with as_owner_of(options.file):
+        roll = change_roll(options.file, partial(add_identity, options.name, options.public))
     names = sorted(roll.daemons)
     told = _have_it_read(options)
     if options.json:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from groupcomm.errors import CannotConnect
+from groupcomm.host.acting import as_owner_of
 from groupcomm.host.key_file import add_from, add_key, change_key_file, read_key_file
 from groupcomm.host.option_types import existing_file, one_or_more
 from groupcomm_tools.commands.connecting import accepted, ask_daemon
@@ -136,7 +137,8 @@ def _keys(told: Mapping[str, Any]) -> str:
 
 def _add(options: argparse.Namespace) -> int:
     change = add_key if options.other is None else partial(add_from, read_key_file(options.other))
-    keys = change_key_file(options.file, change)
+    with as_owner_of(options.file):
+        keys = change_key_file(options.file, change)
     numbers = sorted(keys.keys)
     try:
         _ask(options, "keys reload")

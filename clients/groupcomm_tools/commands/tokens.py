@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from groupcomm.host.acting import as_owner_of
 from groupcomm.host.option_types import positive
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import say
@@ -63,7 +64,8 @@ def _add_list_options(parser: argparse.ArgumentParser) -> None:
 def _add(options: argparse.Namespace) -> int:
     now = datetime.now(UTC).replace(microsecond=0)
     expires = None if options.days is None else now + timedelta(days=options.days)
-    token = add_token(options.file, options.name, expires)
+    with as_owner_of(options.file):
+        token = add_token(options.file, options.name, expires)
     print(json.dumps({"name": options.name, "token": token}) if options.json else token)
     say(
         "the token is shown only now, and stored nowhere: give it to the program, as"
@@ -73,7 +75,8 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    remove_token(options.file, options.name)
+    with as_owner_of(options.file):
+        remove_token(options.file, options.name)
     say(
         f"removed {options.name}: it admits nobody any more; send the daemon SIGHUP to end the"
         " sessions that it has admitted"
@@ -82,7 +85,9 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    now, found = datetime.now(UTC), read_tokens(options.file)
+    now = datetime.now(UTC)
+    with as_owner_of(options.file):
+        found = read_tokens(options.file)
     if options.json:
         listed = {
             name: {

@@ -5,13 +5,16 @@ import os
 import socket
 import stat
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import runtime_folder
 from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.keys import fingerprint_of
+from groupcommd.certificate_dates import check_dates
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.findings import Finding, ok, problem, warning
@@ -48,6 +51,25 @@ def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, D
     return ok(check, f"{where}; daemon {config.name} of {', '.join(config.core.daemons)}"), config
 
 
+def service_file(path: Path | None) -> Path:
+    """Return the file whose owner is the user of the daemon: its key file, or else its socket's
+    folder.
+    """
+    try:
+        table = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        table = {}  # check_configuration says what is wrong
+    named = table.get("key_file")
+    if path is None or not isinstance(named, str):
+        return runtime_folder()
+    return path.parent / Path(named).expanduser()
+
+
+def check_user() -> Finding:
+    """Tell as which user the doctor looks."""
+    return ok("user", f"examined as user {os.geteuid()}, as whom the daemon must run")
+
+
 def check_key(config: DaemonConfig) -> Finding:
     """Check the keys; the privacy of their files was checked when they were read."""
     if config.keys is not None:
@@ -58,6 +80,16 @@ def check_key(config: DaemonConfig) -> Finding:
         return ok("key file", "none yet: the first daemon of this host that starts makes one")
     remedy = "make a key with groupcomm keygen, copy it to all hosts, name it as key_file"
     return warning("key file", "none: every host that can send to this daemon can join", remedy)
+
+
+def check_certificates(config: DaemonConfig) -> list[Finding]:
+    """Check whether the daemon's certificates are valid, and for how long."""
+    try:
+        return list(check_dates(config, time.time()))
+    except (OSError, ValueError) as error:
+        what = getattr(error, "filename", None)
+        text = f"{what}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        return [problem("certificates", text, "make them with: groupcomm certs")]
 
 
 def check_address(config: DaemonConfig, listens: str | None, *, busy: bool = False) -> Finding:
@@ -157,7 +189,7 @@ def _check_folder(check: str, path: Path, key: str, opened_for: str) -> Finding:
     cannot.
     """
     there = next(p for p in (path, *path.absolute().parents) if p.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK, effective_ids=True):
         remedy = f"choose another folder with {key}, or: chown {os.geteuid()} {there}"
         return problem(check, f"{path}: user {os.geteuid()} cannot write to {there}", remedy)
     if there != path:

@@ -49,8 +49,8 @@ async def answer(listening: socket.socket, channel: Channel) -> int:
             nursery.start_soon(handler.run, channel)
             try:
                 await serve(listening, channel)
-            except GroupCommError as error:
-                log.error("HTTP: %s", error)
+            except* GroupCommError as errors:
+                log.error("HTTP: %s", "; ".join(map(str, errors.exceptions)))
                 await handler.send(channel)
                 status = 1
             nursery.cancel_scope.cancel()

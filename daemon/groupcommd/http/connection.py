@@ -16,7 +16,7 @@ import attrs
 import h11
 import trio
 
-from groupcomm.host.tls import AnySocket
+from groupcomm.host.tls import AnySocket, PeerCertificate
 from groupcommd.http.gate import Refusal
 from groupcommd.http.work_share import WorkShare
 
@@ -57,6 +57,7 @@ class Answer:
         headers: further headers.
         policy: the content security policy: the parts that a browser may load for it.
         is_stream: whether events follow, until one of both ends closes the connection.
+        principal: of a stream, whose rights are checked again while events follow.
     """
 
     body: bytes
@@ -65,6 +66,7 @@ class Answer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     policy: bytes = b"default-src 'none'; frame-ancestors 'none'"
     is_stream: bool = False
+    principal: str = ""
 
 
 class ConnectionState(enum.Enum):
@@ -101,8 +103,8 @@ class Responder(Protocol):
     def note_slow(self) -> None:
         """Note that a connection is closed, as no request has come in time."""
 
-    async def stream(self, connection: "HttpConnection") -> None:
-        """Pass events to a connection until its end."""
+    async def stream(self, connection: "HttpConnection", principal: str) -> None:
+        """Pass events to a connection of a principal until its end."""
 
 
 class HttpConnection:
@@ -115,6 +117,7 @@ class HttpConnection:
     Attributes:
         socket: the socket of its bytes.
         principal: the principal of all its requests; None if each has to bring its own.
+        shown: the certificate that proves it; None without one.
         state: its present state.
         since: the time at which that state began.
         scope: the scope that ends it.
@@ -123,6 +126,7 @@ class HttpConnection:
     def __init__(self, socket_: AnySocket, share: WorkShare) -> None:
         self.socket = socket_
         self.principal: str | None = None
+        self.shown: PeerCertificate | None = None
         self.state = ConnectionState.WAITING
         self.since = trio.current_time()
         self.scope = trio.CancelScope()
@@ -143,7 +147,7 @@ class HttpConnection:
                 return
             if answer.is_stream:
                 self._enter(ConnectionState.STREAMING)
-                await responder.stream(self)
+                await responder.stream(self, answer.principal)
                 return
             if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
                 await self._linger()

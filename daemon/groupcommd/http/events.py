@@ -39,12 +39,21 @@ def event(data: bytes) -> bytes:
 
 
 class Stream:
-    """One stream: the rest of an event that its socket has not accepted yet."""
+    """One stream: the rest of an event that its socket has not accepted yet.
 
-    def __init__(self, connection: HttpConnection) -> None:
+    Attributes:
+        principal: the principal that watches.
+    """
+
+    def __init__(self, connection: HttpConnection, principal: str) -> None:
+        self.principal = principal
         self._connection = connection
         self._rest = b""
         self._stalled_at = 0.0
+
+    def end(self) -> None:
+        """Close the connection."""
+        self._connection.scope.cancel()
 
     def push(self, framed: bytes, now: float) -> None:
         """Write an event, or the rest of an earlier one in its place."""
@@ -88,13 +97,24 @@ class EventStreams:
         """Return whether there are as many as there may be."""
         return len(self._streams) >= MAX_STREAMS
 
+    @property
+    def principals(self) -> frozenset[str]:
+        """Return the principals that watch."""
+        return frozenset(stream.principal for stream in self._streams.values())
+
+    def end(self, principal: str) -> None:
+        """Close the streams of a principal."""
+        for stream in self._streams.values():
+            if stream.principal == principal:
+                stream.end()
+
     def tell(self) -> None:
         """Send an event soon, as something has happened."""
         self._news.set()
 
-    async def serve(self, connection: HttpConnection) -> None:
+    async def serve(self, connection: HttpConnection, principal: str) -> None:
         """Send events to a connection until it ends; any bytes that it sends count as its end."""
-        self._streams[connection] = Stream(connection)
+        self._streams[connection] = Stream(connection, principal)
         self._watched.set()
         try:
             await connection.read()

@@ -73,6 +73,13 @@ class Gate:
             )
         return principal
 
+    def still_admits(self, principal: str) -> bool:
+        """Return whether a principal that was identified may go on: its token is valid."""
+        kind, _, name = principal.partition(":")
+        if kind != "token":
+            return True
+        return self.tokens is not None and self.tokens.knows(name, datetime.now(UTC))
+
     @property
     def _how_to_prove(self) -> str:
         if self.tokens is None:

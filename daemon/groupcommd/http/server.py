@@ -13,6 +13,8 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -24,7 +26,7 @@ import trio
 from cattrs import structure
 
 from groupcomm.host.tcp import end_if_unanswered, set_up_tcp
-from groupcomm.host.tls import TlsSocket, Wants
+from groupcomm.host.tls import PeerCertificate, TlsSocket, Wants
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.http.channel import Channel
 from groupcommd.http.connection import REQUEST_S, Answer, ConnectionState, HttpConnection
@@ -46,6 +48,9 @@ GRACE_S: Final = 0.5
 
 ACCEPT_PAUSE_S: Final = 0.1
 
+CHECK_S: Final = 1.0
+"""The time between two looks at rights that may have ended."""
+
 PATHS: Final = ("/", "/livez", "/readyz", "/metrics", "/status.json", "/events")
 _HEALTH: Final = frozenset(("/livez", "/readyz"))
 _METHODS: Final = (b"GET", b"HEAD")
@@ -54,6 +59,11 @@ _WORDS: Final = {"/metrics": "metrics", "/status.json": "status", "/events": "ev
 
 _YES: Final = b"true"
 _log = logging.getLogger("groupcommd")
+
+
+def now() -> datetime:
+    """Return the time of the wall clock."""
+    return datetime.now(UTC)
 
 
 class HttpServer:
@@ -73,13 +83,9 @@ class HttpServer:
     def __init__(
         self, listening: socket.socket, table: HttpTable, admits: Admits, channel: Channel
     ) -> None:
-        config = read_http(table, Path())
-        assert config is not None, "a daemon that does not answer HTTP has no process for it"
         self._socket = listening
-        self._tls = read_tls_credentials(config.tls) if config.tls is not None else None
-        tokens = TokenBook(config.tokens) if config.tokens is not None else None
+        self._tls, self._gate = _read_files(table)
         self._admits = admits
-        self._gate = Gate(tokens)
         self._share = WorkShare()
         self._most = max(1, min(MAX_CONNECTIONS, connection_capacity()))
         self._open: dict[int, HttpConnection] = {}  # by number, the oldest first
@@ -88,6 +94,7 @@ class HttpServer:
         self._refused: Counter[str] = Counter()
         self._closed = trio.lowlevel.ParkingLot()
         self._preparing = trio.Lock()
+        self._renewed = trio.Event()
         self._metrics = self._written = b""  # the text, and the frame it was made from
         self.source = Source(channel, self.counts)
         self.streams = EventStreams(self._share, partial(self.source.get, "events"))
@@ -103,12 +110,53 @@ class HttpServer:
             "resident_bytes": resident_bytes(),
         }
 
+    # ---- rights that end ----
+
+    def renew(self, table: HttpTable) -> None:
+        """Read the files again, and end connections whose certificate they do not allow.
+
+        Raises:
+            ConfigError: a file is wrong, though the daemon has just read it.
+        """
+        old = self._tls
+        self._tls, self._gate = _read_files(table)
+        for each in self._open.values():
+            if each.shown is not None and not self._still_trusts(each.shown, old):
+                each.scope.cancel()
+        self._renewed.set()
+
+    def _still_trusts(self, shown: PeerCertificate, earlier: TlsCredentials | None) -> bool:
+        tls = self._tls
+        return tls is not None and earlier is not None and tls.still_trusts(shown, earlier)
+
+    async def _end_invalid(self) -> None:
+        """End what may not go on, for ever: each second, and whenever files were read again."""
+        while True:
+            with trio.move_on_after(CHECK_S):
+                await self._renewed.wait()
+            self._renewed = trio.Event()
+            time = now()
+            async with self._share:
+                for each in self._open.values():
+                    if each.shown is not None and each.shown.ends <= time:
+                        each.scope.cancel()
+            with suppress(Refusal):  # the daemon's loop does not run, so there are no events
+                for principal in self.streams.principals:
+                    if not await self._may_watch(principal):
+                        self.streams.end(principal)
+
+    async def _may_watch(self, principal: str) -> bool:
+        if not self._gate.still_admits(principal):
+            return False
+        return await self.source.get("may", principal) == _YES
+
     # ---- connections ----
 
     async def run(self) -> None:
         """Accept connections for ever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.streams.run)
+            nursery.start_soon(self._end_invalid)
             while True:
                 await trio.lowlevel.wait_readable(self._socket)
                 await self._wait_for_room()
@@ -186,7 +234,7 @@ class HttpServer:
         """Complete the handshake, and note the owner of the shown certificate.
 
         Raises:
-            Refusal: the certificate was revoked.
+            Refusal: the certificate was revoked, or its authority removed, also meanwhile.
             ssl.SSLError, OSError: it has failed.
         """
         tls = TlsSocket(accepted, credentials.context)
@@ -201,9 +249,9 @@ class HttpServer:
         connection.socket = tls
         shown = tls.peer_certificate
         if shown is not None:
-            if credentials.revoked.has(shown):
+            if not self._still_trusts(shown, credentials):
                 raise Refusal(401, "certificate", f"certificate {shown.serial:x} was revoked")
-            connection.principal = shown.principal
+            connection.principal, connection.shown = shown.principal, shown
 
     # ---- answers ----
 
@@ -279,7 +327,7 @@ class HttpServer:
             raise Refusal(505, "version", "events need HTTP/1.1")
         if self.streams.is_full:
             raise Refusal(503, "streams", f"{len(self.streams)} streams are open: the most")
-        return self._note(Answer(event(body), b"text/event-stream", is_stream=True))
+        return self._note(_events(body, principal))
 
     def _health(self, request: h11.Request) -> Answer:
         where = urlsplit(request.target.decode("ascii", "replace"))
@@ -309,9 +357,25 @@ class HttpServer:
         """See Responder."""
         self._refused["slow"] += 1
 
-    async def stream(self, connection: HttpConnection) -> None:
+    async def stream(self, connection: HttpConnection, principal: str) -> None:
         """See Responder."""
-        await self.streams.serve(connection)
+        await self.streams.serve(connection, principal)
+
+
+def _read_files(table: HttpTable) -> tuple[TlsCredentials | None, Gate]:
+    """Read the files that authenticate requests.
+
+    Raises:
+        ConfigError: one is wrong.
+    """
+    config = read_http(table, Path())
+    assert config is not None, "a daemon that does not answer HTTP has no process for it"
+    tls = read_tls_credentials(config.tls) if config.tls is not None else None
+    return tls, Gate(TokenBook(config.tokens) if config.tokens is not None else None)
+
+
+def _events(body: bytes, principal: str) -> Answer:
+    return Answer(event(body), b"text/event-stream", is_stream=True, principal=principal)
 
 
 def _path(request: h11.Request) -> str:
@@ -328,7 +392,7 @@ def ready(told: Mapping[str, Any], *, wants_majority: bool) -> Answer:
     if told["view"] is None:
         return Answer(b"not ready: it looks for a view\n", status=503)
     has = "with" if told["majority"] else "without"
-    text = f"view {told['view']} of {told['daemons']} daemons, {has} a majority\n"
+    text = f"a view of {told['daemons']} daemons, {has} a majority\n"  # without names: all may ask
     if wants_majority and not told["majority"]:
         return Answer(f"not ready: {text}".encode(), status=503)
     return Answer(f"ready: {text}".encode())
@@ -359,5 +423,8 @@ async def serve(
     started(server)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
-        await server.source.run(server.streams.tell)
+        await server.source.run(
+            server.streams.tell,
+            lambda settings: server.renew(structure(json.loads(settings)["http"], HttpTable)),
+        )
         nursery.cancel_scope.cancel()

@@ -54,14 +54,21 @@ class Source:
         self._counts = counts
         self._known: dict[tuple[str, str], Known] = {}
 
-    async def run(self, note_change: Callable[[], None]) -> None:
-        """Receive answers until the daemon has ended; call a function for each change."""
+    async def run(self, note_change: Callable[[], None], renew: Callable[[bytes], None]) -> None:
+        """Receive answers until the daemon has ended.
+
+        Args:
+            note_change: is called for each change: earlier answers are wrong from then on.
+            renew: gets the settings when the daemon has read its configuration again.
+        """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_alive)
             while (frame := await self._channel.receive()) is not None:
-                if frame.word == "changed":
+                if frame.word in ("changed", "settings"):
                     for each in self._known.values():
                         each.at = -inf
+                    if frame.word == "settings":
+                        renew(frame.body)
                     note_change()
                     continue
                 known = self._of(frame.word, frame.argument)

@@ -101,6 +101,13 @@ class OwnProcess:
         self._process.poll()
 
 
+def _settings_of(config: DaemonConfig) -> bytes:
+    """Return the settings as the process gets them."""
+    assert config.http is not None
+    told = {"unix": str(config.unix), "unix_for": config.unix_for}
+    return json.dumps({**told, "http": attrs.asdict(table_of(config.http))}).encode()
+
+
 class HttpSupervisor:
     """The supervisor of one start of a daemon.
 
@@ -121,13 +128,22 @@ class HttpSupervisor:
         parts: Callable[[], DaemonParts],
         start: Start,
     ) -> None:
-        assert config.http is not None
         self._listening = listening
         self._start = start
         self._files = WatchedFiles(config)
         self.supply = Supply(parts, self._files)
-        told = {"unix": str(config.unix), "unix_for": config.unix_for}
-        self._settings = json.dumps({**told, "http": attrs.asdict(table_of(config.http))}).encode()
+        self._settings = _settings_of(config)
+
+    def renew(self, config: DaemonConfig | None) -> None:
+        """Take settings that were read again; the process reads their files again, too.
+
+        Args:
+            config: the configuration; None if its settings of HTTP need a restart.
+        """
+        if config is not None:
+            self._settings = _settings_of(config)
+            self._files.config = config
+        self.supply.renew(self._settings if config is not None else b"")
 
     def note(self, news: Iterable[News]) -> None:
         """Note new views."""

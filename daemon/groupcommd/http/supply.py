@@ -50,6 +50,7 @@ class Supply:
         self._share = WorkShare()
         self._counts = HttpCounts()
         self._changed = trio.Event()
+        self._settings = b""  # new ones, which the process does not have yet
         self.history = History()
         self.starts = 0
         self.answered = 0
@@ -63,6 +64,15 @@ class Supply:
     def note(self, news: Iterable[News]) -> None:
         """Note new views."""
         self.history.note(news)
+        self._changed.set()
+
+    def renew(self, settings: bytes) -> None:
+        """Have the process read its files again, and ask anew who may see what.
+
+        Args:
+            settings: as the process gets them first; b"": those that it has.
+        """
+        self._settings = settings or self._settings
         self._changed.set()
 
     async def serve(self, channel: Channel) -> None:
@@ -92,10 +102,13 @@ class Supply:
         await channel.send(frame.word, frame.argument, body)
 
     async def _tell_changes(self, channel: Channel) -> None:
-        """Send a notice of each change, as earlier answers are wrong then."""
+        """Send a notice of each change, as earlier answers are wrong then, and new settings."""
         while True:
             await self._changed.wait()
             self._changed = trio.Event()
+            settings, self._settings = self._settings, b""
+            if settings:
+                await channel.send("settings", "", settings)
             await channel.send("changed")
 
     def _answer(self, question: Frame) -> bytes:

@@ -24,16 +24,13 @@ class WatchedFiles:
         config: names them.
 
     Attributes:
+        config: may be replaced by one that was read again.
         key_changed: the time of the key file's last change, seconds since 1970; None if unknown.
         certificates_end: the expiry of each certificate, by its use: clients, http.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
-        self._key_file = config.key_file
-        found = {"clients": config.tls, "http": None if config.http is None else config.http.tls}
-        self._certificates = {
-            name: tls.certificate for name, tls in found.items() if tls is not None
-        }
+        self.config = config
         self.key_changed: float | None = None
         self.certificates_end: dict[str, float] = {}
 
@@ -47,8 +44,10 @@ class WatchedFiles:
             await trio.sleep(LOOK_S)
 
     def _look(self) -> tuple[float | None, dict[str, float]]:
-        changed = self._key_file.stat().st_mtime if self._key_file is not None else None
-        return changed, {name: _end(path) for name, path in self._certificates.items()}
+        config = self.config
+        changed = config.key_file.stat().st_mtime if config.key_file is not None else None
+        found = {"clients": config.tls, "http": None if config.http is None else config.http.tls}
+        return changed, {n: _end(tls.certificate) for n, tls in found.items() if tls is not None}
 
 
 def _end(path: Path) -> float:

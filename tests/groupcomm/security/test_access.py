@@ -148,11 +148,13 @@ def test_only_admin_can_be_taken_away() -> None:
         Rule(("*",), ("*",), frozenset(), taken=frozenset((Verb.ADMIN, Verb.JOIN)))
 
 
-def test_history_is_open_until_a_rule_mentions_it() -> None:
-    """Rules that were written before there was such a verb mean what they meant."""
-    before = [(["unix:ann"], ["chat"], [Verb.JOIN])]
+def test_history_is_for_those_who_may_join_until_a_rule_mentions_it() -> None:
+    """Rules of a file that does not mention history open no past that they close to members."""
+    before = [(["unix:ann"], ["chat"], [Verb.JOIN]), (["*"], ["groupcomm.history"], [Verb.SEND])]
     assert access_of([]).may_read_history("cert:bob", "chat")
-    assert access_of(before).may_read_history("cert:bob", "chat")
+    assert access_of(before).may_read_history("unix:ann", "chat")
+    for principal, group in (("cert:bob", "chat"), ("unix:ann", "other"), ("", "chat")):
+        assert not access_of(before).may_read_history(principal, group)
     rule = (["unix:ann"], ["chat*"], [Verb.READ_HISTORY])
     access = access_of([*before, rule])
     assert access.may_read_history("unix:ann", "chat2")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupcomm.security.access import Access, Rule, Verb
-from groupcomm.security.access_review import contains, meet, review
+from groupcomm.security.access_review import contains, meet, opened, review
 
 ANN, ROOT = "unix:ann", "unix:root"
 ARRIVALS = ("unix:*", "uid:*")
@@ -35,6 +35,22 @@ def test_nothing_is_said_of_rules_that_make_nothing_impossible() -> None:
     assert said(ALL) == []
     assert said(rule("uid:7", Verb.JOIN, Verb.SEND, groups="lab.*"), ALL) == []
     assert said(rule(ANN, Verb.JOIN), rule("unix:bob", Verb.SEND, groups="lab.*")) == []
+
+
+def test_the_past_that_rules_open_is_named() -> None:
+    assert opened(Access(())) == [
+        "access: without a rule every program that connects may join and send to every group,"
+        " and read its history from archives"
+    ]
+    joined = rule(ANN, Verb.JOIN, Verb.SEND, groups="lab.*")
+    sends = rule("*", Verb.SEND, groups="groupcomm.history")
+    assert opened(Access((sends, joined))) == [
+        "access: 'unix:ann' may read the history of 'lab.*' from archives: rule 2 allows join, and"
+        " no rule mentions read-history"
+    ]
+    assert opened(Access((joined, rule("cert:*", Verb.READ_HISTORY, groups="open")))) == [
+        "access: 'cert:*' may read the history of 'open' from archives: rule 2 allows read-history"
+    ]
 
 
 def test_a_rule_is_never_reached_if_nobody_comes_in_as_it_says() -> None:

@@ -9,10 +9,15 @@ import pytest
 
 from groupcomm.errors import AccessRefused
 from groupcomm.events import Message, Refused
-from groupcomm_client.blocking import connect
+from groupcomm_client import TlsOptions
+from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_client.history import EARLIEST, LATEST, CaughtUp
+from groupcomm_client.history.frames import ARCHIVES, Find, Frame, decode_untrusted, encode
+from groupcomm_client.history.refusals import Refusal
+from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.local_users import unix_principal
+from groupcommd.token_file import add_token
 from tests.groupcomm_client.history.archives import ArchiveProcess
 from tests.groupcomm_client.kinds import PATIENCE_S
 from tests.groupcomm_tools.shell import Shell
@@ -98,3 +103,46 @@ def test_a_daemon_tells_an_archive_who_may_read_what_it_may_read_itself(
             ask(("cert:reader", "shut.book"))
         for wrong in ("", "1", "[1]", '[["a"]]', "{"):
             assert "error" in connection.ask(f"read-history {wrong}")
+
+
+WITHOUT_THE_VERB = f"""
+access = [
+    {{who = "{ME}", may = ["join", "send", "see-members", "admin"], names = ["*"]}},
+    {{who = "*", groups = "#*", may = "unicast"}},
+    {{who = "token:*", groups = "groupcomm.history", may = "send"}},
+    {{who = "token:*", groups = "open.*", may = ["join", "see-members"]}},
+]
+"""
+
+
+def test_archives_give_no_past_to_those_who_may_not_join(tmp_path: Path) -> None:
+    ca, _ = make_authority(tmp_path, 1.0)
+    certificate, key = issue(tmp_path, "a", ["127.0.0.1"], 1.0)
+    secret = tmp_path / "reader.token"
+    secret.write_text(add_token(tmp_path / "tokens", "reader"))
+    clients = (
+        f'tls = {{address = "127.0.0.1:0", certificate = "{certificate}", key = "{key}"}}\n'
+        f'tokens = "{tmp_path}/tokens"\n'
+    )
+    groups = ("open.book", "shut.book")
+    with (
+        RunningCluster(1, settings=WITHOUT_THE_VERB, clients=clients) as cluster,
+        ArchiveProcess(cluster.address("a"), tmp_path / "log", groups) as archive,
+    ):
+        archive.until_live()
+        with connect(cluster.address("a")) as connection:
+            for group in groups:
+                connection.multicast_ordered(group, b"1")
+        tls = TlsOptions(ca=ca, token=secret)
+        with connect(cluster.tls_address("a"), tls=tls) as reader:
+            found = [first_answer(reader, Find(n, (group,))) for n, group in enumerate(groups)]
+    assert not isinstance(found[0], Refusal)
+    assert found[1] == Refusal(1, "shut.book", "token:reader", "a")
+
+
+def first_answer(reader: BlockingConnection, question: Frame) -> object:
+    """Ask all archives as no library does, which would join first; return what one answers."""
+    reader.multicast(ARCHIVES, encode(question))
+    while not isinstance(event := reader.receive(PATIENCE_S), Message):
+        assert event is not None
+    return decode_untrusted(event.data)

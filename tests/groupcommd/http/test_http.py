@@ -46,7 +46,7 @@ async def test_health_and_status_and_metrics_of_a_cluster(
             assert (await ask(at, "/livez")).body == b"alive\n"
             told = await ask(at, "/readyz?majority")
             assert told.status == 200
-            assert b"of 3 daemons, with a majority" in told.body
+            assert told.body == b"ready: a view of 3 daemons, with a majority\n", "no daemon's name"
             found = (await ask(at, "/status.json")).json
             assert (found["daemon"], found["daemons"]) == ("a", ["a", "b", "c"])
             told = await ask(at, "/metrics")
