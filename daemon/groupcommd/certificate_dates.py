@@ -5,7 +5,7 @@ The log says so in time, and `groupcomm doctor` as well.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -90,10 +90,21 @@ async def watch_dates(config: Callable[[], DaemonConfig]) -> None:
             look = partial(_look, present)
             with suppress(OSError, ValueError):  # a start and SIGHUP report what cannot be read
                 found = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
-        for each in found:
-            due = trio.current_time() >= logged_at.get(each.text, -AGAIN_S) + AGAIN_S
-            if each.grade is not Grade.OK and due:
-                logged_at[each.text] = trio.current_time()
-                log = _log.error if each.grade is Grade.PROBLEM else _log.warning
-                log("%s; %s", each.text, each.remedy)
+        report(found, logged_at, trio.current_time())
         await trio.sleep(LOOK_S)
+
+
+def report(found: Iterable[Finding], logged_at: dict[str, float], now: float) -> None:
+    """Log what is wrong, unless it was logged less than a day ago.
+
+    Args:
+        found: what was found.
+        logged_at: the times at which each text was logged last, in seconds; changed.
+        now: seconds.
+    """
+    for each in found:
+        due = now >= logged_at.get(each.text, -AGAIN_S) + AGAIN_S
+        if each.grade is not Grade.OK and due:
+            logged_at[each.text] = now
+            log = _log.error if each.grade is Grade.PROBLEM else _log.warning
+            log("%s; %s", each.text, each.remedy)

@@ -122,7 +122,7 @@ def _readers(access: Access, rest: str, principal: str) -> dict[str, Any]:
         if not access.may_read_history(principal, group):
             return {
                 "error": f"an archive of {principal} may not give the history of {group!r}: no rule"
-                f" allows it {access.verb_of_history.word}; ask the daemon's operator for one"
+                f" allows it {access.needed_for_history.word}; ask the daemon's operator for one"
                 " ([[access]] in its configuration)",
                 "refused": {"verb": "read-history", "group": group, "principal": principal},
             }

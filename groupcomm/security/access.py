@@ -191,10 +191,10 @@ class Access:
         Who may join a group may read its past as well, unless a rule allows READ_HISTORY to
         somebody: then that needs a rule.
         """
-        return self.may(principal, self.verb_of_history, group)
+        return self.may(principal, self.needed_for_history, group)
 
     @property
-    def verb_of_history(self) -> Verb:
+    def needed_for_history(self) -> Verb:
         """Return the verb whose rules say who may read history: JOIN until one mentions it."""
         mentioned = any(Verb.READ_HISTORY in rule.verbs for rule in self.rules)
         return Verb.READ_HISTORY if mentioned else Verb.JOIN

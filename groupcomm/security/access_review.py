@@ -62,7 +62,7 @@ def opened(access: Access) -> list[str]:
             "access: without a rule every program that connects may join and send to every group,"
             " and read its history from archives"
         ]
-    verb = access.verb_of_history
+    verb = access.needed_for_history
     why = "" if verb is Verb.READ_HISTORY else ", and no rule mentions read-history"
     return [
         f"access: {_list(rule.who)} may read the history of {_list(rule.groups)} from archives:"

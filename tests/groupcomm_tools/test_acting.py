@@ -86,6 +86,12 @@ def test_an_error_gives_root_back(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
     give(path)
-    with pytest.raises(FileExistsError), as_owner_of(path):
-        path.touch(exist_ok=os.geteuid() != NOBODY)
+
+    def fail() -> None:
+        with as_owner_of(path):
+            assert os.geteuid() == NOBODY
+            raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"):
+        fail()
     assert os.geteuid() == 0

@@ -5,23 +5,15 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import trio
-import trio.testing
 
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.doctor.host_checks import check_certificates
-from groupcommd.certificate_dates import AGAIN_S, check_dates, watch_dates
+from groupcommd.certificate_dates import AGAIN_S, LOOK_S, check_dates, report
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.findings import Grade
-from tests.groupcommd.virtual import virtual_clock
 
 DAY_S: Final = 86_400.0
-
-
-@pytest.fixture
-def autojump_clock() -> trio.testing.MockClock:
-    return virtual_clock()
 
 
 def configured(folder: Path) -> DaemonConfig:
@@ -70,16 +62,12 @@ def test_the_doctor_says_so(tmp_path: Path) -> None:
     assert [f.grade for f in check_certificates(config)] == [Grade.PROBLEM]
 
 
-async def test_a_daemon_logs_it_once_a_day(
-    tmp_path: Path,
-    autojump_clock: trio.testing.MockClock,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_daemon_logs_it_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make_authority(tmp_path, 400.0)
     issue(tmp_path, "press", ["127.0.0.1"], 10.0)
-    config = configured(tmp_path)
-    with trio.move_on_after(1.5 * AGAIN_S):
-        await watch_dates(lambda: config)
+    found, logged_at = list(check_dates(configured(tmp_path), time.time())), dict[str, float]()
+    for now in (0.0, LOOK_S, AGAIN_S - 1.0, AGAIN_S, AGAIN_S + LOOK_S):
+        report(found, logged_at, now)
     said = [line for line in caplog.messages if "clients.tls.certificate" in line]
     assert len(said) == 2
     assert "groupcomm certs" in said[0]
