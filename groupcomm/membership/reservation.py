@@ -27,6 +27,10 @@ SPARE: Final = 100_000
 AHEAD_US: Final = 10_000_000
 """The lead over physical time above which time does not tell which numbers were used."""
 
+STEP_US: Final = 2**18
+"""About a quarter of a second, less than a restart takes: so starts that follow each other at once
+do not lead physical time by more and more."""
+
 JUMP_US: Final = 2**32
 """Over an hour. Two starts that begin at the same number would have to jump equally far."""
 
@@ -56,8 +60,8 @@ LONGEST_RETRY_S: Final = 2.0
 def first_number(mark: int, reading: int, random_id: int) -> int:
     """Return the number above which a start begins: no known start has used a higher one.
 
-    Where the disk's mark is far ahead of the clock, time does not distinguish two starts that have
-    read it: the disk may have been restored, or be a copy. Their random ids do.
+    Where the disk's mark is ahead of the clock, time does not distinguish two starts that have read
+    it: the disk may have been restored, or be a copy. Their random ids do.
 
     Args:
         mark: the mark that the disk holds, or that others know of; 0 if the disk is empty.
@@ -65,9 +69,9 @@ def first_number(mark: int, reading: int, random_id: int) -> int:
             lost.
         random_id: the random id of the start.
     """
-    if mark <= reading + AHEAD_US:
-        return max(mark, reading)
-    return mark + random_id % JUMP_US
+    if mark <= reading:
+        return reading
+    return mark + random_id % (STEP_US if mark <= reading + AHEAD_US else JUMP_US)
 
 
 def count_start(mark: int, reading: int, random_id: int) -> tuple[int, int]:
