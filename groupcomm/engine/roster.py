@@ -13,7 +13,8 @@ each daemon of a view; all steps are bundles of daemons in the agreed order::
 
 A daemon that the new roster does not have stays in STORED: it ends once another daemon says that it
 uses that roster, and has it on its disk. If it were the only one to know, and had ended, the others
-could lack a majority to complete the change.
+could lack a majority to complete the change. While it then leaves it has no part in other changes,
+also in a view with daemons that do not know of that one yet.
 
 A view may end in between. Then some daemons may have gone on to the new roster, and all others hold
 it as pending. In the next view each daemon proposes its pending roster again; the one with the
@@ -130,7 +131,7 @@ class RosterManager:
         self._members: Sequence[str] = ()
         self._ballot = 0  # the counter of the present view
         self._has_majority = False
-        self._in_view = False  # the regular view is complete, and not over
+        self._in_view = False  # the regular view is complete, not over, and of this daemon's roster
         self._chosen: _Chosen | None = None
         self._proposed: dict[bytes, Roster] = {}  # rosters that may be chosen, by id
         self._learned: Roster | None = None  # counts elsewhere, and is being stored here
@@ -179,11 +180,11 @@ class RosterManager:
         Raises:
             LocalProtocolError: it is impossible, or impossible now.
         """
-        if not self._in_view:
+        parting = self.record.agreed if self._removed else self._parting()
+        if not self._in_view and parting is None:
             raise LocalProtocolError(
                 "this daemon looks for a view at the moment: try again in a second"
             )
-        parting = self._parting()
         if parting is not None:
             raise LocalProtocolError(
                 f"roster {parting.number} does not have this daemon: ask another one"
@@ -248,8 +249,10 @@ class RosterManager:
         """
         self._members, self._ballot = members, ballot
         self._has_majority = bool(majority)
-        self._in_view = True
+        self._in_view = not self._removed
         self._chosen = None
+        if self._removed:
+            return
         pending = self.record.pending
         if pending is not None and pending.changes(self.roster):
             if self._may_choose(forced=self._is_forced(pending)):
@@ -474,7 +477,7 @@ class RosterManager:
         self._removal, self._removal_at = None, inf
         me = self._core.start.name
         if roster.entry(me) is None:
-            self._removed = True
+            self._removed, self._in_view = True, False
             self.news.append(f"roster {roster.number} does not have this daemon: it was removed")
             self._core.end_removed()
             return

@@ -259,14 +259,19 @@ class SimulatedHost:
             self._listen()
 
     def replace_by_clone(self) -> None:
-        """Have the clone, if there is one, and its disk go on at this address; the original ends
-        for good."""
-        if self.clone is not None and self.process is not None:
-            self.process, self.clone = self.clone, self.process
-            self.disk = self.process.disk
-            self._clone_hears = True
-            self._listen()
-            self.kill_clone()
+        """Have the clone, if there is one, and its disk go on here; the original ends for good.
+
+        Only if its disk has the same rosters: the others rely on what the original has promised
+        since it was copied (docs/roster.md).
+        """
+        original, clone = self.process, self.clone
+        if clone is None or original is None or clone.disk.rosters != original.disk.rosters:
+            return
+        self.process, self.clone = clone, original
+        self.disk = clone.disk
+        self._clone_hears = True
+        self._listen()
+        self.kill_clone()
 
     def _start(self, disk: Disk, start: Start) -> SimulatedProcess:
         cluster, settings, now = self._cluster, self._settings, self._loop.now

@@ -425,6 +425,22 @@ def test_a_daemon_with_a_roster_on_disk_believes_it_at_once() -> None:
     assert core.removed == 1, "it is removed once"
 
 
+def test_a_daemon_that_leaves_as_it_was_removed_has_no_part_in_other_changes() -> None:
+    """Seed 471700 with rosters: two changes of one roster counted, as it had stored both."""
+    core = Core("c")
+    manager = manager_of(core, record=RosterRecord(agreed=BASE))
+    manager.on_notice(notice(WITHOUT_C, counts=True), 10.0)
+    store(manager)
+    for _ in range(2):  # in the view in which it was removed, and in the next one
+        manager.on_notice(notice(WITH_D), 10.0)
+        propose(manager, 0, WITH_D, ballot=BALLOT)
+        assert (manager.record, manager.is_changing) == (RosterRecord(agreed=WITHOUT_C), False)
+        with pytest.raises(LocalProtocolError, match="does not have this daemon"):
+            manager.change(AddDaemon(name="e", site="1"), forced=True)
+        manager.begin_view(NAMES, BALLOT + 1, majority=True)
+    assert (manager.to_store(11.0), core.submitted) == (None, [])
+
+
 def test_a_cluster_that_a_daemon_was_not_added_to_yet_does_not_concern_it() -> None:
     core = Core("z")
     manager = manager_of(core, view=False)
