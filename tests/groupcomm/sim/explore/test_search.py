@@ -55,7 +55,7 @@ def test_every_order_is_right(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_every_cluster_can_be_explored(name: str) -> None:
-    progress = explore(name, most_states=100)
+    progress = explore(name, most_states=25)
     assert progress.states
     assert not progress.findings
 
