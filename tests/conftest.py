@@ -27,6 +27,8 @@ TOGETHER: Final = (
 
 load_profiles()
 
+gc.disable()  # until all is imported: nothing of that is ever freed
+
 # Tests that run in the background of a shell have SIGINT ignored, and so would all
 # processes that they start: those that are to be interrupted would never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -37,6 +39,7 @@ def pytest_collection_finish() -> None:
     """Have the collector of cycles ignore all imported objects."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 class Folders(LoadScopeScheduling):  # type: ignore[misc]

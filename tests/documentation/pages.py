@@ -19,21 +19,30 @@ PAGES: Final = [
 
 LONG: Final = frozenset(
     {
-        *(f"docs/{name}.md" for name in ("recorder", "simulator", "sites", "view")),
+        *(
+            f"docs/{name}.md"
+            for name in (
+                *("chat", "coordination", "direct", "end-to-end", "filters", "history", "ordering"),
+                *("recorder", "simulator", "sites", "spread-api", "view", "work"),
+            )
+        ),
         *(
             f"docs/tutorials/{name}.md"
-            for name in ("lock", "operating", "sites", "spark", "spread", "store")
+            for name in (
+                *("lock", "operating", "ordering", "sites", "spark", "spread", "store", "work"),
+            )
         ),
         *(
             f"examples/{name}/README.md"
             for name in (
-                *("chat", "filters", "key_value", "leader", "mutex", "order_book", "ordering"),
-                *("plain_client", "requests", "secret_group", "worker_pool"),
+                *("chat", "fencing", "filters", "key_value", "leader", "mutex", "order_book"),
+                *("ordering", "plain_client", "requests", "secret_group", "worker_pool"),
             )
         ),
     }
 )
-"""The pages whose blocks take many seconds; examples have shorter tests beside them.
+"""The pages whose blocks take many seconds. What they describe has shorter tests beside it; the
+front page, the one on clients, the tour and the first tutorial are run with these.
 
 Tutorials with several daemons are among them for another reason, too: on a busy host their daemons
 may part for a moment, and a page then prints views that a reader of a quiet host does not see.

@@ -1,11 +1,15 @@
-"""Links to other sites are well formed; whether they lead somewhere, only a network can say."""
+"""Links to other sites are well formed; whether they lead somewhere, only a network can say.
+
+Links to a part of a page lead to a heading of it.
+"""
 
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.documentation.links import external_links
+from tests.documentation.links import PAGES, external_links, lost_anchors
 
 NAME = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 
@@ -38,3 +42,15 @@ def test_every_link_to_another_site_is_well_formed() -> None:
 )
 def test_a_link_that_is_not_well_formed_is_noticed(address: str) -> None:
     assert wrong_with(address)
+
+
+def test_every_link_to_a_part_of_a_page_leads_to_a_heading() -> None:
+    assert not {page.name: lost for page in PAGES if (lost := lost_anchors(page))}
+
+
+def test_a_link_to_a_part_that_is_not_there_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text(
+        "# One `two`, 3\n\n## B\n\n## B\n\n[x](#one-two-3) [y](a.md#b-1) [z](a.md#b-2)\n"
+    )
+    assert lost_anchors(page) == ["a.md#b-2"]

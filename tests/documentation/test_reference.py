@@ -5,6 +5,7 @@ These tests read the pages as Sphinx does, without Sphinx; test_site.py builds t
 
 import ast
 import enum
+import functools
 import inspect
 import re
 from collections.abc import Iterator
@@ -26,14 +27,17 @@ from groupcommd.http.metrics import METRICS
 from groupcommd.service import RELOADED
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = {
-    path.stem: expand(path.read_text()) for path in sorted((ROOT / "docs/reference").glob("*.md"))
-}
-ALL: Final = "\n".join(PAGES.values())
+FOLDER: Final = ROOT / "docs" / "reference"
 
 DESCRIBED: Final = re.compile(
     r"^\.\. (?:auto(?:class|exception|function):: (\S+)|py:data:: (\S+)\n +:module: (\S+))$", re.M
 )
+
+
+@functools.cache
+def shown(page: str) -> str:
+    """Return the text of a page of the reference with all that its code adds to it."""
+    return expand((FOLDER / f"{page}.md").read_text())
 
 
 def described_on(page: str) -> list[str]:
@@ -45,10 +49,11 @@ def described_on(page: str) -> list[str]:
 
 
 def test_every_public_name_is_described_once_or_leads_to_where_it_is() -> None:
-    described = described_on(ALL)
+    everything = "\n".join(shown(path.stem) for path in sorted(FOLDER.glob("*.md")))
+    described = described_on(everything)
     assert sorted({*described}) == sorted(described)
     assert {*described} == {each.first for each in public_names()}
-    links = {*re.findall(r"\{py:obj\}`(\S+) <(\S+)>`", ALL)}
+    links = {*re.findall(r"\{py:obj\}`(\S+) <(\S+)>`", everything)}
     shown_by_main_module = {
         (each.name, each.first) for each in public_names() if each.first.count(".") == 1
     }
@@ -169,7 +174,7 @@ def test_what_guides_import_is_public() -> None:
 
 
 def test_every_verb_and_option_is_on_the_page_of_commands() -> None:
-    page = PAGES["commands"]
+    page = shown("commands")
     parsers = [*command_pages.all_parsers()]
     assert {f"groupcomm {name}" for name in COMMANDS} <= {each.prog for each in parsers}
     for parser in parsers:
@@ -183,7 +188,7 @@ def test_every_verb_and_option_is_on_the_page_of_commands() -> None:
 
 def test_the_page_of_commands_has_the_table_of_the_exit_statuses() -> None:
     rows = re.findall(
-        r"^\| \[`(\w+)`\]\(#groupcomm-\w+\) \| (.+) \| (yes|no) \|$", PAGES["commands"], re.M
+        r"^\| \[`(\w+)`\]\(#groupcomm-\w+\) \| (.+) \| (yes|no) \|$", shown("commands"), re.M
     )
     assert rows == [
         (name, each.fails, "yes" if each.connects else "no") for name, each in COMMANDS.items()
@@ -191,7 +196,7 @@ def test_the_page_of_commands_has_the_table_of_the_exit_statuses() -> None:
 
 
 def test_every_key_of_a_file_is_on_the_page_of_the_configuration() -> None:
-    page = PAGES["configuration"]
+    page = shown("configuration")
     keys = code_tables.configuration_keys()
     assert len({key.name for key in keys}) == len(keys)
     for key in keys:
@@ -200,7 +205,7 @@ def test_every_key_of_a_file_is_on_the_page_of_the_configuration() -> None:
 
 
 def test_every_error_and_number_is_on_the_page_of_errors() -> None:
-    page = PAGES["errors"]
+    page = shown("errors")
     for name, _ in code_tables.public_errors():
         assert f" <{name}>`: " in page
     for code in Code:
@@ -210,7 +215,7 @@ def test_every_error_and_number_is_on_the_page_of_errors() -> None:
 def test_every_event_that_a_program_receives_is_on_the_page_of_events() -> None:
     received = value_of("groupcomm_client", "Received").__args__
     assert {f"groupcomm_client.{kind.__name__}" for kind in received} <= {
-        *described_on(PAGES["events"])
+        *described_on(shown("events"))
     }
 
 
@@ -233,7 +238,7 @@ def test_every_call_of_the_log_of_the_daemon_is_a_line_of_its_page() -> None:
     )
     lines = code_tables.log_lines()
     assert len(lines) >= calls
-    assert PAGES["log"].count(".py` |") == len(lines)
+    assert shown("log").count(".py` |") == len(lines)
 
 
 # ---- what the page of the configuration says is so ----

@@ -20,8 +20,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_site(tmp_path_factory.mktemp("site"))
 
 
+@pytest.mark.long
 def test_all_pages_are_read_and_all_links_lead_somewhere(tmp_path: Path) -> None:
-    """What the site looks like then, the long tests below and `make docs` show."""
+    """What the site looks like then, those below and `make docs` show; test_links is shorter."""
     build_site(tmp_path, "dummy")
 
 

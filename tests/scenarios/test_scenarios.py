@@ -11,8 +11,12 @@ FILES = sorted(FOLDER.glob("*.txt"))
 DOCS = FOLDER.parent.parent / "docs" / "scenarios.md"
 
 
-LONG = {"12-credits-after-churn", "13-memory", "24-packets-that-never-arrive"}
-"""They repeat for many views, or long silence, what unit tests and tests/memory show for little."""
+LONG = {
+    *("04-thousands-of-holes", "09-merge-under-load", "12-credits-after-churn", "13-memory"),
+    *("24-packets-that-never-arrive", "25-more-rings-than-fit"),
+}
+"""They repeat for many views, daemons or messages, or long silence, what unit tests and
+tests/memory show for little."""
 
 PLAYED = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.long] if path.stem in LONG else [])

@@ -18,7 +18,7 @@ from tests.campaigns.consistency import verdict
 @pytest.mark.parametrize(
     ("options", "disasters"),
     [
-        (("--disasters", "2", "--rate", "200"), 2),
+        (("--disasters", "1", "--rate", "100"), 1),
         pytest.param(
             ("--disasters", "1", "--rate", "100", "--sites", "2", "--daemons", "3"),
             1,

@@ -25,8 +25,9 @@ OWN_BYTES: Final = {
 MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
 """Their memory is that of a whole daemon or program."""
 
-SLOW: Final = "session.spread.session.receive"
-"""A target that takes seconds: it makes a session for each input. Its parts are targets, too."""
+SLOW: Final = ("joining.host", "session.spread.session.receive", "tools.archive")
+"""Targets that take seconds: each input makes a session, a cluster file, a file. A few places of
+each are tested; all with `make campaigns`."""
 
 PLACES: Final = 40
 """The offsets of a seed at which fields are written."""
@@ -46,8 +47,8 @@ WRAPPING: Final = {
 
 
 def sorted_names(names: Iterable[str]) -> list[object]:
-    """Return parameters of a test, sorted by name; the slow target runs with `make campaigns`."""
-    return [pytest.param(n, marks=[pytest.mark.long] * (n == SLOW)) for n in sorted(names)]
+    """Return parameters of a test, sorted by name; slow targets run with `make campaigns`."""
+    return [pytest.param(n, marks=[pytest.mark.long] * (n in SLOW)) for n in sorted(names)]
 
 
 def taken(name: str, raw: bytes) -> int:
@@ -66,10 +67,10 @@ def whole_seeds(name: str) -> list[bytes]:
     return [seed for seed in seeds if sum(other.startswith(seed) for other in seeds) == 1]
 
 
-def one_field(seed: bytes) -> Iterator[bytes]:
+def one_field(seed: bytes, places: int = PLACES) -> Iterator[bytes]:
     """Yield a seed with one length or count at its edges, at any place."""
     edges = [value.to_bytes(width) for width, all_ in LENGTHS.items() for value in all_]
-    for at in range(0, len(seed), max(1, -(-len(seed) // PLACES))):
+    for at in range(0, len(seed), max(1, -(-len(seed) // places))):
         for field in (*edges, *VARINTS):
             yield seed[:at] + field + seed[at + len(field) :]
         more = int.from_bytes(seed[at : at + 4]) + 1  # one more than there are
@@ -98,6 +99,12 @@ def check(name: str, inputs: Iterator[bytes]) -> None:
 def test_a_length_at_its_edges_takes_no_memory(name: str) -> None:
     for seed in whole_seeds(name):
         check(name, one_field(seed))
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_length_at_its_edges_takes_no_memory_at_a_few_places(name: str) -> None:
+    for seed in whole_seeds(name):
+        check(name, one_field(seed, 3))
 
 
 @pytest.mark.parametrize(

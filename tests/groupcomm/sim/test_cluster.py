@@ -14,6 +14,7 @@ from groupcomm.sim.settings import Options, plain_settings
 from groupcomm.trace.events import Rejects, TraceEvent
 
 LARGE = 30_000
+LOSSY = Faults(loss=0.3, reorder_packets=20)
 
 
 def members(cluster: Cluster, count: int, group: str = "g") -> list[SimulatedClient]:
@@ -34,8 +35,15 @@ def messages(client: SimulatedClient) -> list[bytes]:
     return [event.data for event in client.events if isinstance(event, Message)]
 
 
-@pytest.mark.parametrize("sites", [1, 2, 3])
-@pytest.mark.parametrize("faults", [Faults(), Faults(loss=0.3, reorder_packets=20)])
+@pytest.mark.parametrize(
+    ("sites", "faults"),
+    [
+        (1, Faults()),
+        *(pytest.param(sites, Faults(), marks=pytest.mark.long) for sites in (2, 3)),
+        *(pytest.param(sites, LOSSY, marks=pytest.mark.long) for sites in (1, 2)),
+        (3, LOSSY),
+    ],
+)
 def test_all_members_receive_one_sequence_of_agreed_messages(sites: int, faults: Faults) -> None:
     cluster = Cluster(plain_settings(daemons=5, sites=sites, seed=3, faults=faults))
     clients = members(cluster, 6)
@@ -104,7 +112,7 @@ def test_ordered_is_reported_to_the_sender_although_it_is_no_member() -> None:
     assert [event.number for event in ordered] == [number]
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.long) for s in (2, 3))])
 def test_every_forged_datagram_is_rejected_and_counted(seed: int) -> None:
     lines: list[bytes] = []
     options = Options(faults="attacker,corruption,duplication", duration_s=5.0)

@@ -31,7 +31,7 @@ def test_a_seed_gives_the_same_trace_twice() -> None:
     assert b"".join(first).count(b"\n") == a.events > 100
 
 
-@pytest.mark.parametrize("seed", [2, 11])
+@pytest.mark.parametrize("seed", [pytest.param(2, marks=pytest.mark.long), 11])
 def test_also_with_daemons_that_die_and_parts_that_do_not_hear_each_other(seed: int) -> None:
     options = Options(faults="crash,disk,partition,pause,attacker,storm", duration_s=5.0)
     first, second = run_seed(seed, options), run_seed(seed, options)

@@ -85,7 +85,7 @@ def test_one_direction_of_one_pair_loses_most() -> None:
     assert seen.losses == {0.0, 0.8}
 
 
-@pytest.mark.parametrize("timeouts", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("timeouts", [0.1, pytest.param(1.0, marks=pytest.mark.long), 3.0])
 def test_flapping_paths_come_and_go_with_their_period(timeouts: float) -> None:
     seen = Suffering(Faults(flap_s=timeouts * TOKEN_TIMEOUT_S))
     path = seen.cluster.network.paths
@@ -137,7 +137,7 @@ def test_disks_are_lost_and_rolled_back_and_seldom_cloned() -> None:
     assert clones > 0
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_all_faults_end_at_once_and_nobody_is_harmed_any_more(seed: int) -> None:
     faults = Faults(
         partition_s=5.0,

@@ -247,8 +247,15 @@ class Telephone:
             self._answers.multicast(["g"], f"{self._text}!".encode())
 
 
-@pytest.mark.parametrize("level", [AGREED, SAFE])
-@pytest.mark.parametrize("cause", [Message, Ordered])
+@pytest.mark.parametrize(
+    ("cause", "level"),
+    [
+        (Message, AGREED),
+        pytest.param(Message, SAFE, marks=pytest.mark.long),
+        pytest.param(Ordered, AGREED, marks=pytest.mark.long),
+        (Ordered, SAFE),
+    ],
+)
 def test_what_is_caused_over_a_telephone_comes_after_its_cause(
     level: ServiceLevel, cause: type[Event]
 ) -> None:

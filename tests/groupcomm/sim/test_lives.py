@@ -16,6 +16,7 @@ from tests.mutants.catalogue import find_mutant
 SLOW = LifeOptions(daemons=3, sites=1, pace=10.0, hours=1.0)
 
 
+@pytest.mark.long
 def test_an_hour_of_a_cluster_has_faults_load_rests_and_quiet_and_no_findings() -> None:
     result = live(3, SLOW)
     assert result.findings == ()
@@ -33,6 +34,7 @@ def test_the_same_seed_gives_the_same_life_and_another_window_of_it_a_shorter_on
     lines: list[bytes] = []
     first, again = live(5, options, lines.append), live(5, options)
     assert first == again
+    assert (first.findings, first.rests, len(first.sizes)) == ((), first.episodes + 1, first.rests)
     check = EventCheck()
     for number, line in enumerate(b"".join(lines).splitlines(keepends=True), 1):
         read_event(check, "life", number, line)  # raises for an event out of place

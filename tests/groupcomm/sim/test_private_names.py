@@ -1,5 +1,7 @@
 """Private messages while their targets go, and names change hands, in whole clusters."""
 
+import functools
+
 import pytest
 
 from groupcomm.events import Connected, Message, Undeliverable
@@ -46,9 +48,15 @@ class Succession:
             self.cluster.run(0.001)
 
 
+@functools.cache
+def succession_at(level: ServiceLevel) -> Succession:
+    """Return the same run for all tests, which only look at it."""
+    return Succession(level)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_names_next_owner_gets_only_what_was_sent_to_it(level: ServiceLevel) -> None:
-    succession = Succession(level)
+    succession = succession_at(level)
     assert isinstance(succession.heir.events[0], Connected)
     assert succession.heir.name == succession.owner.name
     old, new = received(succession.owner), received(succession.heir)
@@ -61,7 +69,7 @@ def test_a_names_next_owner_gets_only_what_was_sent_to_it(level: ServiceLevel) -
 
 @pytest.mark.parametrize("level", POSITIONED)
 def test_a_private_message_is_received_or_comes_back(level: ServiceLevel) -> None:
-    succession = Succession(level)
+    succession = succession_at(level)
     old, back, new = (
         received(succession.owner),
         bounced(succession.sender),
@@ -75,7 +83,7 @@ def test_a_private_message_is_received_or_comes_back(level: ServiceLevel) -> Non
 
 
 def test_unreliable_messages_to_nobody_are_dropped_in_silence() -> None:
-    succession = Succession(ServiceLevel.UNRELIABLE)
+    succession = succession_at(ServiceLevel.UNRELIABLE)
     assert bounced(succession.sender) == []
     assert len(received(succession.owner) + received(succession.heir)) < len(succession.sent)
 

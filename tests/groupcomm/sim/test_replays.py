@@ -48,7 +48,9 @@ def busy(cluster: Cluster) -> None:
     cluster.run(1.0)
 
 
-@pytest.mark.parametrize(("sites", "suite"), [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("sites", "suite"), [(1, 1), pytest.param(2, 1, marks=pytest.mark.long), (2, 2)]
+)
 def test_nothing_is_taken_twice(sites: int, suite: int) -> None:
     """At once, a second later, in the next view, after a restart of the receiver, of the sender."""
     settings = with_few_notices(plain_settings(daemons=4, sites=sites, delay_s=0.01))
@@ -139,7 +141,7 @@ def test_what_a_flood_of_old_datagrams_brings_forth_is_little() -> None:
     assert cluster.agree([0, 1])
 
 
-@pytest.mark.parametrize("suite", [1, 2])
+@pytest.mark.parametrize("suite", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_no_nonce_is_used_twice_with_a_key_whatever_happens_to_daemons_and_disks(
     monkeypatch: pytest.MonkeyPatch, suite: int
 ) -> None:

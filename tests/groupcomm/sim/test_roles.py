@@ -32,8 +32,14 @@ def told(result: RunResult) -> list[str]:
     return [f"{finding.property}: {finding.text}" for finding in result.findings]
 
 
-@pytest.mark.parametrize(("role", "suite"), PLAYED)
-@pytest.mark.parametrize(("seed", "faults"), [(1, "none"), (2, "all")])
+@pytest.mark.parametrize(
+    ("role", "suite", "seed", "faults"),
+    [
+        pytest.param(role, suite, seed, faults, marks=[pytest.mark.long] * (suite != of_gate))
+        for seed, faults, of_gate in ((1, "none", 1), (2, "all", 2))
+        for role, suite in PLAYED
+    ],
+)
 def test_no_property_is_violated_whoever_attacks(
     role: str, suite: int, seed: int, faults: str
 ) -> None:
@@ -122,7 +128,9 @@ def test_who_was_evicted_goes_on_as_a_daemon_and_is_heard_by_nobody() -> None:
     assert all(len(host.core.view.daemons) == 2 for host in others if host.core.view)
 
 
-@pytest.mark.parametrize(("seed", "faults"), [(37, "none"), (463, "all")])
+@pytest.mark.parametrize(
+    ("seed", "faults"), [pytest.param(37, "none", marks=pytest.mark.long), (463, "all")]
+)
 def test_who_was_evicted_acts_only_where_all_know_of_it(seed: int, faults: str) -> None:
     """Seed 37: the other site had its view without the evicted one 60 ms later. Seed 463: a clone,
     at the address of a daemon that knew, had read the file before."""

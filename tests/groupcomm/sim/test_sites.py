@@ -79,7 +79,13 @@ class Busy:
             assert len(messages) > LEAST_MESSAGES or not member.alive
 
 
-@pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
+@pytest.mark.parametrize(
+    "topology",
+    [
+        pytest.param(t, marks=[pytest.mark.long] * (t in ("mesh", "star")))
+        for t in sorted(TOPOLOGIES)
+    ],
+)
 def test_one_view_and_one_order_in_every_topology(topology: str) -> None:
     busy = Busy(TOPOLOGIES[topology])
     rings = [tuple(SITES[daemon] for daemon in ring) for ring in busy.cluster.view.rings]

@@ -113,7 +113,7 @@ def test_bodies_cross_while_somebody_outside_is_a_member_and_then_no_more() -> N
     assert watched.got(2) == [MARK + b"again"]
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.long) for s in (2, 3))])
 def test_whoever_joins_and_leaves_while_others_send_misses_nothing(seed: int) -> None:
     """The checkers know the members of each group at each delivery."""
     watched = Watched(Faults(loss=0.05, reorder_packets=8), seed)
@@ -137,7 +137,7 @@ def test_whoever_joins_and_leaves_while_others_send_misses_nothing(seed: int) ->
     watched.checked.finish()
 
 
-@pytest.mark.parametrize("victims", [(0,), (0, 1), (2,)])
+@pytest.mark.parametrize("victims", [pytest.param((0,), marks=pytest.mark.long), (0, 1), (2,)])
 def test_what_stays_survives_with_its_site(victims: tuple[int, ...]) -> None:
     """A gateway dies, a whole site does, or a relay: the others agree on the deliveries."""
     watched = Watched()

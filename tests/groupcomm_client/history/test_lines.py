@@ -25,7 +25,7 @@ def checked(lines: Lines) -> list[Past]:
     return lines.pasts
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_killed_subscribers_and_archives(seed: int) -> None:
     lines = Lines(seed)
     subscribed(lines, stable=True)
@@ -35,8 +35,15 @@ def test_killed_subscribers_and_archives(seed: int) -> None:
     assert all(past.catches and not past.gaps for past in pasts)
 
 
-@pytest.mark.parametrize("stable", [False, True])
-@pytest.mark.parametrize("seed", [3, 16])
+@pytest.mark.parametrize(
+    ("seed", "stable"),
+    [
+        (3, True),
+        pytest.param(3, False, marks=pytest.mark.long),
+        pytest.param(16, True, marks=pytest.mark.long),
+        (16, False),
+    ],
+)
 def test_partitions_and_crashes(seed: int, stable: bool) -> None:
     lines = Lines(seed)
     subscribed(lines, stable=stable)
@@ -59,7 +66,7 @@ def test_a_new_archive_has_the_whole_line() -> None:
     assert [event for event in first if event not in second] == []
 
 
-@pytest.mark.parametrize("seed", [108, 619])
+@pytest.mark.parametrize("seed", [pytest.param(108, marks=pytest.mark.long), 619])
 def test_all_faults(seed: int) -> None:
     """`python -m tests.campaigns.history_seeds` runs many seeds; these once failed."""
     assert faulty.play(seed).summary()["events"] > 100

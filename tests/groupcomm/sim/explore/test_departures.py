@@ -87,7 +87,7 @@ def test_two_of_three_daemons_that_do_not_hear_each_other_are_still_one_part() -
 @pytest.mark.parametrize(
     ("bug", "scenario", "kinds", "departures"),
     [
-        ("fragments-go-on", "slices-2", (CUT,), 0),
+        pytest.param("fragments-go-on", "slices-2", (CUT,), 0, marks=pytest.mark.long),
         ("request-sent-once", "levels-2", (LOSS,), 1),
     ],
 )

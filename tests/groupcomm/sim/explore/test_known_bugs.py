@@ -23,7 +23,10 @@ def test_each_bug_that_is_hunted_exists() -> None:
     assert HUNTS.keys() <= {bug.name for bug in MUTANTS}
 
 
-@pytest.mark.parametrize("name", FOUND_AT_ONCE)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] * (at > 2)) for at, n in enumerate(FOUND_AT_ONCE)],
+)
 def test_a_known_bug_is_found_and_its_path_replays(name: str, tmp_path: Path) -> None:
     assert hunt(name, MOST_STATES, tmp_path)["found"]
     text = (tmp_path / f"{name}.txt").read_text()

@@ -22,6 +22,9 @@ from groupcomm.sim.explore.transitions import (
 )
 from tests.mutants.catalogue import find_mutant
 
+LARGE = ("start-3", "sites-3")
+"""Clusters of more than two daemons that are begun in each run; the others take longer to begin."""
+
 
 def search(
     name: str,
@@ -45,7 +48,10 @@ def explore(
     return search(name, kind, within_s=within_s, most_states=most_states)[1]
 
 
-@pytest.mark.parametrize("name", ["start-2", "agreed-2", "both-2", "agreed-3", "sites-2"])
+@pytest.mark.parametrize(
+    "name",
+    ["start-2", "agreed-2", pytest.param("both-2", marks=pytest.mark.long), "agreed-3", "sites-2"],
+)
 def test_every_order_is_right(name: str) -> None:
     progress = explore(name)
     assert progress.is_complete
@@ -53,16 +59,22 @@ def test_every_order_is_right(name: str) -> None:
     assert progress.ends
 
 
-@pytest.mark.parametrize("name", list(SCENARIOS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.long] * (not n.endswith("-2") and n not in LARGE))
+        for n in SCENARIOS
+    ],
+)
 def test_every_cluster_can_be_explored(name: str) -> None:
-    progress = explore(name, most_states=100)
+    progress = explore(name, most_states=25)
     assert progress.states
     assert not progress.findings
 
 
 def test_orders_of_one_round_meet_again() -> None:
     """Most paths lead to a state that was reached before: else there would be no end."""
-    progress = explore("start-3", most_states=2_000)
+    progress = explore("start-3", most_states=700)
     assert progress.transitions > 2 * progress.states
 
 
@@ -89,7 +101,11 @@ def test_a_cluster_that_does_not_settle_is_found(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("name", "scenario", "shuffle"),
-    [("announcements-but-one", "agreed-2", None), ("join-when-asked", "groups-2", 0)],
+    [
+        ("announcements-but-one", "agreed-2", None),
+        ("announcements-but-one", "agreed-2", 0),
+        pytest.param("join-when-asked", "groups-2", 0, marks=pytest.mark.long),
+    ],
 )
 def test_the_path_to_a_finding_can_be_gone_again(
     name: str, scenario: str, shuffle: int | None

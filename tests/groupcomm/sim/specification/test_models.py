@@ -50,6 +50,9 @@ has them all."""
 
 LONG = frozenset(
     {
+        "order: 2 rings of 1, 2 packets, 2 promises",
+        "order: the same, 1 of them SAFE",
+        "recovery: 2 daemons, 2 packets of one",
         "recovery: 2 daemons, 2 packets, 1 SAFE",
         "recovery: 2 daemons, 1 SAFE packet, 3 attempts",
         "views: 2 daemons of one view, 2 attempts each",
@@ -59,6 +62,10 @@ LONG = frozenset(
 LONG_CONDITIONS = frozenset(
     {
         *(condition for condition in RecoveryCondition if condition is not RecoveryCondition.DROPS),
+        ViewsCondition.OLD_IS_NAMED,
+        OrderCondition.NOTHING_LOWER,
+        OrderCondition.NONE_PASSED,
+        OrderCondition.NOT_PASSED,
         OrderCondition.STAMPS_RISE,
         OrderCondition.NEXT_NUMBER,
         OrderCondition.PROMISE_KEPT,
@@ -87,6 +94,12 @@ def test_no_behaviour_within_the_bounds_breaks_an_invariant(name: str) -> None:
     explored = explore(SMALL[name](frozenset()))
     assert (explored.broken, explored.is_complete) == (None, True)
     assert explored.states == STATES[name]
+
+
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_the_first_states_of_larger_bounds_break_none(name: str) -> None:
+    explored = explore(SMALL[name](frozenset()), 500)
+    assert (explored.broken, explored.is_complete) == (None, False)
 
 
 def invariant_broken_without(condition: enum.Enum) -> str | None:
