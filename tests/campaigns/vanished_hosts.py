@@ -1,8 +1,9 @@
 """Hosts that vanish between programs and daemons, on interfaces of their own; needs root.
 
 The cable of a host is pulled, and the process behind it killed: nobody gets a FIN or a reset. It
-prints after how many seconds the mutex of such a program has passed on, its name is free, an idle
-and a sending program have left such a daemon; and what becomes of programs that are stopped.
+prints after how many seconds the mutex of such a program has passed on, its name is free, a program
+of Spread is out of its group, an idle and a sending program have left such a daemon; and what
+becomes of programs that are stopped.
 
 python -m tests.campaigns.vanished_hosts --rounds 3
 """
@@ -117,6 +118,26 @@ class Stage:
         self.hosts["a"].plug(0, up=True)
         return {"idle_s": moved, "sending_s": time.monotonic() - begin}
 
+    def vanishing_spread_program(self, role: str) -> float:
+        """Let the host of a program of Spread vanish; return when it is out of its group.
+
+        Args:
+            role: `watch` if nothing is sent to it, `flood` if output waits for it.
+        """
+        watching = self.start(role, str(self.daemons["b"].unix), f"{role}er")
+        watching.line("comes")
+        address = f"{self.hosts['a'].address}:4803"
+        program = self.start("spread", address, "sam", self.leaves)
+        program.line("in")
+        watching.line("comes")
+        time.sleep(1.0)
+        self.leaves.plug(0, up=False)
+        program.process.kill()
+        gone = watching.seconds_until("gone")
+        self.leaves.plug(0, up=True)
+        watching.process.kill()
+        return gone
+
     def stopped_program(self, seconds: float) -> bool:
         """Stop a program for some seconds; return whether it has kept its session."""
         program = self.start("stay", str(self.daemons["b"].unix), f"eve{seconds:g}")
@@ -139,7 +160,8 @@ async def play(folder: Path, stopped: Sequence[float]) -> dict[str, object]:
             if groupcomm(["certs", command[0], str(pki), *command[1:]]):
                 raise GroupCommError(f"groupcomm certs {command[0]} has failed")
         files = (("certificate", "daemons.pem"), ("key", "daemons.key"), ("ca", "ca.pem"))
-        head = "\n".join(f'clients.tls.{key} = "{pki / file}"' for key, file in files)
+        tls = (f'clients.tls.{key} = "{pki / file}"' for key, file in files)
+        head = "\n".join(("clients.spread = true", *tls))
         places = dict(zip("ab", nodes[:2], strict=True))
         where = {name: f'"{node.address}:4803"' for name, node in places.items()}
         os.environ |= {
@@ -157,7 +179,12 @@ async def play(folder: Path, stopped: Sequence[float]) -> dict[str, object]:
 
 def _measure(stage: Stage, stopped: Sequence[float]) -> dict[str, object]:
     kept = {f"kept_after_{seconds:g}_s": stage.stopped_program(seconds) for seconds in stopped}
-    times = {**stage.vanishing_program(), **stage.vanishing_daemon()}
+    times = {
+        "idle_spread_s": stage.vanishing_spread_program("watch"),
+        "busy_spread_s": stage.vanishing_spread_program("flood"),
+        **stage.vanishing_program(),
+        **stage.vanishing_daemon(),
+    }
     return {**{name: round(seconds, 1) for name, seconds in times.items()}, **kept}
 
 

@@ -8,8 +8,9 @@ import sys
 import trio
 
 import groupcomm_client as gc
-from groupcomm_client import Reconnected
+from groupcomm_client import GroupView, Reconnected
 from groupcomm_client.coordination import join_mutex
+from tests.groupcommd import spread_client
 
 SEND_S = 0.01
 
@@ -47,12 +48,44 @@ async def send(connection: gc.Connection) -> None:
         await trio.sleep(SEND_S)
 
 
-ROLES = {"hold": hold, "idle": idle, "send": send, "stay": idle}
+async def watch(connection: gc.Connection) -> None:
+    """Say whenever a member has come to the group `s`, or has gone."""
+    await connection.join("s")
+    size = 0
+    while True:
+        event = await connection.receive()
+        if isinstance(event, GroupView):
+            say("comes" if len(event.members) > size else "gone", connection)
+            size = len(event.members)
+
+
+async def flood(connection: gc.Connection) -> None:
+    """The same, and send to the group, so that output waits for whoever has vanished."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch, connection)
+        while True:
+            await connection.multicast("s", bytes(1000))
+            await trio.sleep(SEND_S)
+
+
+async def spread(address: str, user: str) -> None:
+    """Be in the group `s` as a program of Spread, and read what comes."""
+    async with await spread_client.connect(address, user) as client:
+        await client.join("s")
+        print("in", user, flush=True)
+        while True:
+            await client.receive(patient=True)
+
+
+ROLES = {"hold": hold, "idle": idle, "send": send, "stay": idle, "watch": watch, "flood": flood}
 
 
 async def main(*arguments: str) -> None:
     """Connect, and play a role; only holders and those that stay do not reconnect."""
     role, addresses, user = arguments
+    if role == "spread":
+        await spread(addresses, user)
+        return
     reconnect = role in ("idle", "send")
     async with gc.connect(addresses, user=user, reconnect=reconnect) as connection:
         await ROLES[role](connection)
