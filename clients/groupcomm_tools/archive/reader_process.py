@@ -16,6 +16,7 @@ import trio
 from groupcomm_client.history.channel import PieceSealer
 from groupcomm_tools.archive.file_reader import REQUEST_BYTES, Answer, FileRead, Request
 
+ENDED: Final = "the process that sends from files has ended"
 RESTART_S: Final = 1.0
 """The time after the end of a process until there is another one."""
 
@@ -106,20 +107,21 @@ class ReaderProcess:
         """
         end = self._socket
         if end is None:
-            raise ConnectionError("the process that sends from files has ended")
+            raise ConnectionError(ENDED)
         number, wait = next(self._numbers), _Wait()
         self._waits[number] = wait
         request = pickle.dumps(Request(number, wanted, sealer.key, sealer.count))
         descriptors = array.array("i", [channel.fileno()])
         try:
-            await end.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
-            await wait.has_ended.wait()
+            with suppress(OSError, trio.ClosedResourceError):  # it has ended: no answer comes
+                await end.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+                await wait.has_ended.wait()
         finally:
             self._waits.pop(number, None)
             if wait.answer is None:
                 with suppress(OSError):  # the subscriber has closed it
                     channel.shutdown(socket.SHUT_RDWR)  # so the process sends nothing any more
         if wait.answer is None:
-            raise ConnectionError("the process that sends from files has ended")
+            raise ConnectionError(ENDED)
         sealer.count = wait.answer.count
         return wait.answer

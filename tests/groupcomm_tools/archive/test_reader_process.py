@@ -235,12 +235,16 @@ def test_what_is_near_the_end_or_special_is_not_far(
     assert log.far(attrs.evolve(action, after=place(events[-20]))) is None
 
 
+@pytest.mark.parametrize("is_over", [False, True])
 async def test_another_process_is_started_if_one_has_ended(
-    log: LogStore, events: list[Line], process: ReaderProcess, channel: Channel
+    log: LogStore, events: list[Line], process: ReaderProcess, channel: Channel, *, is_over: bool
 ) -> None:
+    """Also if its end of the socket is closed before the archive has seen that."""
     wanted = far(log, action_of(start_of(events), place(events[-1])))
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
+    if is_over:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     with pytest.raises(OSError, match="has ended"):
         await process.send(wanted, channel.own, channel.sealer)
     await trio.testing.wait_all_tasks_blocked()

@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPSConnection
 from pathlib import Path
 
@@ -62,12 +63,18 @@ class Monitored:
 
     @property
     def process(self) -> int:
-        """The number of the process that answers, once there is one."""
+        """The number of the process that answers, once there is one, and it does."""
         by = time.monotonic() + PATIENCE_S
-        while not (found := children(self.cluster.pid("a"))):
+        while not self._answers():
             assert time.monotonic() < by, "there is no process for HTTP"
             time.sleep(0.01)
-        return found[0]
+        (found,) = children(self.cluster.pid("a"))
+        return found
+
+    def _answers(self) -> bool:
+        with suppress(ConnectionError):  # its daemon has just started
+            return self.scrape(token=f"Bearer {self.token}")[0] == 200
+        return False
 
 
 def children(pid: int) -> list[int]:
@@ -77,9 +84,10 @@ def children(pid: int) -> list[int]:
 def wait_until_ended(pid: int) -> None:
     """Wait for the end of a process of which this one is no parent."""
     by = time.monotonic() + PATIENCE_S
-    while Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text():
-        assert time.monotonic() < by, "it has outlived its daemon"
-        time.sleep(0.01)
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while " Z " not in Path(f"/proc/{pid}/stat").read_text():
+            assert time.monotonic() < by, "it has outlived its daemon"
+            time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
