@@ -10,13 +10,14 @@ DISASTERS ?= 200
 KILLS ?= 100
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
+RUNS ?= 10
 EACH ?= 60
 DRAW ?= 1
 EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: docs docs-links release-check nightly properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
+.PHONY: docs docs-links release-check nightly properties help run page test lint types unit flaky format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
 	sites-kill namespaces campaigns packages deb manuals bench-peers performance browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -81,6 +82,9 @@ nightly: .venv/.test  ## what a service runs each night: soak for NIGHT_MINUTES 
 	@failed=; for each in "soak SOAK_MINUTES=$(NIGHT_MINUTES)" "chaos DISASTERS=$(DISASTERS)" explore properties; do \
 		$(MAKE) --no-print-directory $$each || failed="$$failed; make $$each"; \
 	done; [ -z "$$failed" ] || { echo "failed$$failed" >&2; exit 1; }
+
+flaky: .venv/.test  ## all tests RUNS (10) times, in random orders, every second time beside burnt processors: what is ever red?
+	@$(PYTHON) -m tests.campaigns.flaky --runs $(RUNS)
 
 explore: .venv/.test  ## every order of what can happen to two and three daemons, with faults
 	@$(PYTHON) -m tests.campaigns.exploration
