@@ -20,8 +20,7 @@ ROOT: Final = Path(__file__).parent.parent
 TOGETHER: Final = (
     "tests/groupcomm_spark/",
     "tests/browser/",
-    "tests/test_tidy.py",
-    "tests/test_words.py",
+    "tests/test_",
 )
 """They share a Spark session, a browser, or the sources: to have another one takes long."""
 

@@ -1,15 +1,13 @@
 """The rules of the code base that no linter knows: purity, layers, sizes."""
 
-import ast
-import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.sources import ROOT, label, read
+
 SOURCES = sorted(
     path
     for folder in ("groupcomm", "daemon", "clients", "tests", "examples")
@@ -64,8 +62,6 @@ PURE_EXCEPTIONS = {
 IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})
 """`hash` differs between runs for str and bytes, and so would a trace that depends on it."""
 
-SKIPS = frozenset({"skip", "skipif", "xfail", "importorskip"})
-
 LAYERS = (
     {"errors", "visible"},
     {"level", "names", "durations"},
@@ -105,71 +101,10 @@ SHELLS_MAY_IMPORT = {
 """Which packages of this project each program may import."""
 
 
-def label(path: Path) -> str:
-    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-
-
 def layer_of(path: Path) -> str:
     """The part of the core that a module below groupcomm/ belongs to; '' for the package."""
     first = path.relative_to(ROOT / "groupcomm").parts[0].removesuffix(".py")
     return "" if first == "__init__" else first
-
-
-@attrs.frozen
-class Source:
-    """The parts of a module that rules ask for, with their lines.
-
-    Attributes:
-        lines: the number of its lines.
-        imports: the absolute name of every import, in functions too.
-        calls: each name that is called.
-        functions: each function with its length.
-        skips: each attribute that skips a test.
-        core_uses: each attribute of what is called `core`, unless that is one of a configuration.
-    """
-
-    lines: int
-    imports: list[tuple[int, str]] = attrs.field(factory=list)
-    calls: list[tuple[int, str]] = attrs.field(factory=list)
-    functions: list[tuple[int, str, int]] = attrs.field(factory=list)
-    skips: list[tuple[int, str]] = attrs.field(factory=list)
-    core_uses: list[tuple[int, str]] = attrs.field(factory=list)
-
-
-@functools.cache
-def read(path: Path) -> Source:
-    """Return the parts of a module; it is parsed once for all rules."""
-    text = path.read_text()
-    source = Source(text.count("\n"))
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Import(names=names, lineno=line):
-                source.imports.extend((line, alias.name) for alias in names)
-            case ast.ImportFrom(module=str(module), names=names, level=0, lineno=line):
-                source.imports.extend((line, f"{module}.{alias.name}") for alias in names)
-            case ast.ImportFrom(lineno=line):
-                raise AssertionError(f"{label(path)}:{line}: imports here are absolute")
-            case ast.Call(func=ast.Name(id=name), lineno=line):
-                source.calls.append((line, name))
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                assert node.end_lineno is not None
-                length = node.end_lineno - node.lineno + 1
-                source.functions.append((node.lineno, node.name, length))
-            case ast.Attribute(attr=name, lineno=line) if name in SKIPS:
-                source.skips.append((line, name))
-            case ast.Attribute(value=base, attr=name, lineno=line) if is_core(base):
-                source.core_uses.append((line, name))
-    return source
-
-
-def is_core(node: ast.expr) -> bool:
-    """Return whether an expression is a daemon's core, by its name."""
-    match node:
-        case ast.Name(id="core" | "_core"):
-            return True
-        case ast.Attribute(attr="core" | "_core", value=owner):
-            return ast.unparse(owner).split(".")[-1] not in ("config", "_config")
-    return False
 
 
 def forbidden_import(path: Path, name: str) -> str | None:

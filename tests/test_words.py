@@ -1,12 +1,9 @@
 """Words that were retired from names stay out of them, and docstrings begin with their verbs."""
 
-import ast
 import functools
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.sources import ROOT, label, read
 
 RETIRED = frozenset(
     """
@@ -34,32 +31,9 @@ STANDARD = {
 """Names that hold such a word in its standard meaning, with the reason."""
 
 
-@functools.cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Return all nodes of a module, which is parsed once for all tests."""
-    return tuple(ast.walk(ast.parse(path.read_text())))
-
-
-def names_of(path: Path) -> Iterator[str]:
-    """Yield the names that a module declares: its own, classes, functions and attributes."""
-    yield path.stem
-    for node in nodes_of(path):
-        match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
-                yield name
-            case ast.AsyncFunctionDef(name=name):
-                yield name
-            case ast.Attribute(attr=name, ctx=ast.Store()):
-                yield name
-
-
-def functions_of(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name of each function of a module and the first word of its docstring."""
-    for node in nodes_of(path):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            words = (ast.get_docstring(node) or "").split()
-            if words:
-                yield f"{path.relative_to(ROOT)}: {node.name}", words[0].rstrip(".,:;")
+PACKAGES = sorted(
+    path for folder in ("groupcomm", "daemon", "clients") for path in (ROOT / folder).rglob("*.py")
+)
 
 
 def words_of(name: str) -> set[str]:
@@ -70,12 +44,7 @@ def words_of(name: str) -> set[str]:
 @functools.cache
 def declared() -> frozenset[str]:
     """Return all names that the packages declare."""
-    return frozenset(
-        name
-        for folder in ("groupcomm", "daemon", "clients")
-        for path in (ROOT / folder).rglob("*.py")
-        for name in names_of(path)
-    )
+    return frozenset(name for path in PACKAGES for name in read(path).names)
 
 
 def test_retired_words_are_in_no_name() -> None:
@@ -87,10 +56,9 @@ def test_retired_words_are_in_no_name() -> None:
 def test_docstrings_of_functions_begin_with_what_the_function_does() -> None:
     """A question or a noun at the beginning has the reader guess what is returned."""
     found = [
-        f"{name}: {word}"
-        for folder in ("groupcomm", "daemon", "clients")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        for name, word in functions_of(path)
+        f"{label(path)}: {name}: {word}"
+        for path in PACKAGES
+        for name, word in read(path).docstrings
         if word in NO_VERBS
     ]
     assert not found, "\n".join(["write: Return, Send, Raise ...", *found])

@@ -156,6 +156,7 @@ def test_rows_come_once_over_restarts_and_replays(
         assert all(is_publisher(m.sender.name) for m in told)
 
 
+@pytest.mark.long
 def test_what_is_staged_counts_and_not_what_is_computed_anew(
     spark: SparkSession, tmp_path: Path, cluster: RunningCluster
 ) -> None:

@@ -68,12 +68,9 @@ def test_what_is_noted_does_not_change_results(functions: LoadedFunctions) -> No
 def test_a_call_of_the_class_above_can_be_dropped(functions: LoadedFunctions) -> None:
     """Without any ``super()`` left such a function could not be replaced."""
     source = Path(PROTECTION).read_text()
-    numbers = [
-        number
-        for number in range(count_of(source))
-        if mutate(PROTECTION, source, number)[0].text == "super().begin_step(now)"
-    ]
-    functions.replace(PROTECTION, mutate(PROTECTION, source, numbers[0])[1])
+    mutated = (mutate(PROTECTION, source, number) for number in range(count_of(source)))
+    found = next(text for place, text in mutated if place.text == "super().begin_step(now)")
+    functions.replace(PROTECTION, found)
     idle = SimpleNamespace(due=inf, next_at=inf)
     some = SimpleNamespace(_sealer=idle, _exchange=idle, now=0.0)
     IdentityProtection.begin_step(cast(IdentityProtection, some), 5.0)

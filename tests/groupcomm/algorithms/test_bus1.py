@@ -374,7 +374,7 @@ def test_queueing_before_all_are_synchronised_is_revealed_by_a_side_channel() ->
     assert run.history.broken(Order.CAUSAL)
 
 
-@pytest.mark.parametrize("order", [Order.TOTAL, Order.CAUSAL])
+@pytest.mark.parametrize("order", [Order.TOTAL, pytest.param(Order.CAUSAL, marks=pytest.mark.long)])
 def test_schedules_that_break_a_plain_fifo_are_found(order: Order) -> None:
     def breaks(events: Events) -> bool:
         return bool(play(events, way=plain, queue=FifoQueue).history.broken(order))

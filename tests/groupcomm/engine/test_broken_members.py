@@ -496,7 +496,9 @@ def test_what_was_said_before_comes_to_nothing_when_it_is_said_again_under_fresh
     lying.assert_all_goes_on()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(s, marks=[pytest.mark.long] * (s > 2)) for s in range(10)]
+)
 def test_packets_of_every_kind_with_other_fields_end_nobody(seed: int) -> None:
     """Each packet from the member that had sent it; campaigns do it at length (--byzantine)."""
     rng = Random(seed)

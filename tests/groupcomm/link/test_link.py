@@ -46,7 +46,7 @@ def share(pair: Pair, mbit: float) -> float:
 @pytest.mark.parametrize(
     ("delay_s", "loss", "least"),
     [
-        (0.02, 0.0, 0.9),
+        pytest.param(0.02, 0.0, 0.9, marks=pytest.mark.long),
         pytest.param(0.04, 0.02, 0.5, marks=pytest.mark.long),
         (0.08, 0.02, 0.5),
     ],

@@ -120,7 +120,7 @@ PARTS: Final = {
 }
 
 
-QUICK: Final = ("a daemon in another site", "timings")
+QUICK: Final = ("timings",)
 """Parts whose tests run with all others; the tests of other parts run with the campaigns."""
 
 

@@ -10,7 +10,13 @@ from groupcomm.sim.scenario import run_scenario
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
-@pytest.mark.parametrize("name", ["02-fragments-through-recovery.txt", "04-thousands-of-holes.txt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "02-fragments-through-recovery.txt",
+        pytest.param("04-thousands-of-holes.txt", marks=pytest.mark.long),
+    ],
+)
 def test_no_property_is_violated_if_few_ranges_are_reported(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,7 +107,7 @@ def test_a_start_that_cannot_be_counted_is_tried_again(ailment: Ailment) -> None
 def test_no_counter_is_used_twice_whatever_becomes_of_writes() -> None:
     """Each view of a daemon is above all earlier ones, and each mark is on disk before its use."""
     faults = Faults(crash_s=1.0, full_disk_s=3.0, failing_disk_s=3.0, hung_disk_s=3.0)
-    for seed in range(1, 4):
+    for seed in (1, 2):
         settings = attrs.evolve(plain_settings(daemons=4, seed=seed, faults=faults), calm_s=0.5)
         assert run(settings).findings == ()
 

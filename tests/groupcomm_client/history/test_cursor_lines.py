@@ -234,7 +234,7 @@ def played(seed: int, kinds: str, seconds: float = 4.0) -> CursorLines:
     return lines
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_killed_programs_and_archives(seed: int) -> None:
     lines = played(seed, "archive reader reader")
     for past in lines.pasts:
@@ -244,7 +244,7 @@ def test_killed_programs_and_archives(seed: int) -> None:
         assert len(past.events) > 30
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.long), 4])
 def test_partitions_and_crashes(seed: int) -> None:
     assert played(seed, ALL).killed
 

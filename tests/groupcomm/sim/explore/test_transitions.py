@@ -169,7 +169,7 @@ def test_kinds_with_one_bound_are_counted_together() -> None:
     assert system.key(lost) != system.key(killed)
 
 
-@pytest.mark.parametrize("name", ["agreed-2", "names-2"])
+@pytest.mark.parametrize("name", ["agreed-2", pytest.param("names-2", marks=pytest.mark.long)])
 def test_daemons_that_are_not_kept_do_the_same(name: str) -> None:
     beginning = begin_with(LOSS, name)
     nodes, kept = beginning.nodes, beginning.state
