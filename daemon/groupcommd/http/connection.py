@@ -5,7 +5,6 @@ within the share of time that HTTP has (work_share.py).
 """
 
 import enum
-import logging
 import socket
 from contextlib import suppress
 from email.utils import formatdate
@@ -43,7 +42,6 @@ _ALWAYS: Final = (
     (b"Cross-Origin-Resource-Policy", b"same-origin"),
     (b"Referrer-Policy", b"no-referrer"),
 )
-_log = logging.getLogger("groupcommd")
 
 
 @attrs.frozen
@@ -102,6 +100,9 @@ class Responder(Protocol):
 
     def note_slow(self) -> None:
         """Note that a connection is closed, as no request has come in time."""
+
+    def note_error(self) -> None:
+        """Log the present exception, an error of this daemon that a request has caused."""
 
     async def stream(self, connection: "HttpConnection", principal: str) -> None:
         """Pass events to a connection of a principal until its end."""
@@ -218,7 +219,7 @@ class HttpConnection:
         except Refusal as refusal:
             answer = responder.refuse(refusal)
         except Exception:
-            _log.exception("HTTP: an error of this daemon")
+            responder.note_error()
             answer = responder.refuse(Refusal(500, "error", "an error of this daemon: see its log"))
         if request.method == b"HEAD":
             answer = attrs.evolve(answer, is_stream=False)

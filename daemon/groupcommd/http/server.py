@@ -19,7 +19,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import h11
 import trio
@@ -27,6 +27,7 @@ from cattrs import structure
 
 from groupcomm.host.tcp import end_if_unanswered, set_up_tcp
 from groupcomm.host.tls import PeerCertificate, TlsSocket, Wants
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.http.channel import Channel
 from groupcommd.http.connection import REQUEST_S, Answer, ConnectionState, HttpConnection
@@ -87,6 +88,7 @@ class HttpServer:
         self._tls, self._gate = _read_files(table)
         self._admits = admits
         self._share = WorkShare()
+        self._log = BoundedLog()
         self._most = max(1, min(MAX_CONNECTIONS, connection_capacity()))
         self._open: dict[int, HttpConnection] = {}  # by number, the oldest first
         self._number = 0
@@ -210,7 +212,7 @@ class HttpServer:
         except (OSError, ssl.SSLError, trio.TooSlowError):
             self._refused["gone"] += 1  # during its answer, or before its handshake was complete
         except Exception:
-            _log.exception("HTTP: a connection ends: an error of this daemon")
+            self.note_error()
         finally:
             del self._open[number]
             trio.lowlevel.notify_closing(accepted)
@@ -330,7 +332,7 @@ class HttpServer:
         return self._note(_events(body, principal))
 
     def _health(self, request: h11.Request) -> Answer:
-        where = urlsplit(request.target.decode("ascii", "replace"))
+        where = _target(request)
         if where.path == "/livez":
             return Answer(b"alive\n")
         return ready(
@@ -357,6 +359,10 @@ class HttpServer:
         """See Responder."""
         self._refused["slow"] += 1
 
+    def note_error(self) -> None:
+        """See Responder."""
+        self._log.log("error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True)
+
     async def stream(self, connection: HttpConnection, principal: str) -> None:
         """See Responder."""
         await self.streams.serve(connection, principal)
@@ -379,7 +385,19 @@ def _events(body: bytes, principal: str) -> Answer:
 
 
 def _path(request: h11.Request) -> str:
-    return urlsplit(request.target.decode("ascii", "replace")).path
+    return _target(request).path
+
+
+def _target(request: h11.Request) -> SplitResult:
+    """Return the parts of what a request asks for.
+
+    Raises:
+        Refusal: it has none.
+    """
+    try:
+        return urlsplit(request.target.decode("ascii", "replace"))
+    except ValueError as error:  # such as //[
+        raise Refusal(400, "request", f"no HTTP request: its target: {error}") from None
 
 
 def ready(told: Mapping[str, Any], *, wants_majority: bool) -> Answer:
