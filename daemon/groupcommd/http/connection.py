@@ -17,7 +17,7 @@ import trio
 
 from groupcomm.host.tls import AnySocket, PeerCertificate
 from groupcommd.http.gate import Refusal
-from groupcommd.http.work_share import WorkShare
+from groupcommd.http.work_share import ShareOfAsker
 
 MAX_HEAD_BYTES: Final = 8192
 """The most bytes of a request's line and headers."""
@@ -113,7 +113,7 @@ class HttpConnection:
 
     Args:
         socket_: accepted and non-blocking.
-        share: limits the time of HTTP.
+        share: limits the time of HTTP; this is the connection's own.
 
     Attributes:
         socket: the socket of its bytes.
@@ -122,16 +122,17 @@ class HttpConnection:
         state: its present state.
         since: the time at which that state began.
         scope: the scope that ends it.
+        share: see above.
     """
 
-    def __init__(self, socket_: AnySocket, share: WorkShare) -> None:
+    def __init__(self, socket_: AnySocket, share: ShareOfAsker) -> None:
         self.socket = socket_
         self.principal: str | None = None
         self.shown: PeerCertificate | None = None
         self.state = ConnectionState.WAITING
         self.since = trio.current_time()
         self.scope = trio.CancelScope()
-        self._share = share
+        self.share = share
         self._unprepared: h11.Request | None = None  # a request whose answer takes long to make
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
@@ -166,7 +167,7 @@ class HttpConnection:
         answer, out, is_new = None, b"", True
         with trio.move_on_after(wait_s) as patience:
             while answer is None:
-                async with self._share:
+                async with self.share:
                     answer, out = self._process(responder)
                 if self._unprepared is not None:
                     answer, out = await self._prepare(responder, self._unprepared)
@@ -209,7 +210,7 @@ class HttpConnection:
         except Refusal as refusal:
             answer = responder.refuse(refusal)
             return answer, self._encode(answer, with_body=request.method != b"HEAD")
-        async with self._share:
+        async with self.share:
             return self._answer(responder, request)
 
     def _answer(self, responder: Responder, request: h11.Request) -> tuple[Answer, bytes]:
