@@ -49,6 +49,7 @@ from groupcommd.drain_service import MAX_DRAIN_S
 from groupcommd.http_table import read_http
 from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.present_address import own_address, present_address
+from groupcommd.reach import check_reach
 from groupcommd.roster_config import Places, host_names, overruled, places_of
 from groupcommd.seeds import Seed, parse_seed
 from groupcommd.site_tables import (
@@ -100,6 +101,8 @@ def read_config(
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     listed = read_daemons(sites, name)
     daemons, names, moved = _locate(file, name, listed, roster, own)
+    if roster is None and len(listed) > 1:
+        check_reach({**listed, name: daemons[name]})
     addresses = {daemon: found[0] for daemon, found in daemons.items()}
     multicast = read_multicast(sites, name)
     beyond = _beyond(daemons, names, multicast)

@@ -402,7 +402,7 @@ class Service:
             status = self.core.status(now)
             self._differences.check(status)
             self._versions.check(status)
-            self._solitude.check(status)
+            self._solitude.check(status, {**self._config.addresses, **self._config.located})
             self._watch.check(status)
             self._disk.check(status)
             self._check_junk(status)
