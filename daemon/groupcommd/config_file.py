@@ -101,8 +101,6 @@ def read_config(
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     listed = read_daemons(sites, name)
     daemons, names, moved = _locate(file, name, listed, roster, own)
-    if roster is None and len(listed) > 1:
-        check_reach({**listed, name: daemons[name]})
     addresses = {daemon: found[0] for daemon, found in daemons.items()}
     multicast = read_multicast(sites, name)
     beyond = _beyond(daemons, names, multicast)
@@ -159,7 +157,7 @@ def _locate(
     own: Address | None,
 ) -> tuple[dict[str, tuple[Address, ...]], dict[str, Seed], bool]:
     """Return the addresses of daemons, the names of the hosts of others, and whether this daemon
-    has moved; see `read_config`.
+    has moved; see `read_config`. The addresses of a file are checked.
     """
     daemons, names = _split(listed)
     moved = False
@@ -168,6 +166,8 @@ def _locate(
         daemons, moved = _agreed(file, name, daemons, names, roster)
     if name in names:
         daemons[name] = (own or _own_address(name, names, daemons, file.seeds),)
+    if roster is None and len(listed) > 1:
+        check_reach({**listed, name: daemons[name]})
     return daemons, names, moved
 
 
