@@ -9,9 +9,11 @@ from typing import Any, Final
 
 import attrs
 
+from groupcomm.host.addresses import parse_address
 from groupcommd.copies import REMEDY
 from groupcommd.findings import Finding, ok, problem, warning
 from groupcommd.mismatches import CAUSES, RejectionCause
+from groupcommd.reach import loopback_fault
 from groupcommd.solitude import ALONE_S, COPIED
 
 Answer = Mapping[str, Any]
@@ -71,8 +73,14 @@ def check_view(answers: DaemonAnswers) -> Finding:
     if apart.issuperset(missing):
         remedy = "make the files equal: see files"
     elif len(found["daemons"]) == 1 and not any(map(_is_heard, peers.values())):
-        remedy += f"; {COPIED}"
+        fault = _loopback_fault(answers.configuration)
+        remedy = "; ".join(filter(None, (fault, remedy, COPIED)))
     return problem("view", f"of {there}; {'; '.join(states)}", remedy)
+
+
+def _loopback_fault(configuration: Answer) -> str:
+    places = {**configuration["addresses"], **configuration.get("located", {})}
+    return loopback_fault({name: parse_address(at, name) for name, at in places.items()})
 
 
 def _place_of(name: str, configuration: Answer) -> str:

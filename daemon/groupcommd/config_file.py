@@ -49,6 +49,7 @@ from groupcommd.drain_service import MAX_DRAIN_S
 from groupcommd.http_table import read_http
 from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.present_address import own_address, present_address
+from groupcommd.reach import check_reach
 from groupcommd.roster_config import Places, host_names, overruled, places_of
 from groupcommd.seeds import Seed, parse_seed
 from groupcommd.site_tables import (
@@ -156,7 +157,7 @@ def _locate(
     own: Address | None,
 ) -> tuple[dict[str, tuple[Address, ...]], dict[str, Seed], bool]:
     """Return the addresses of daemons, the names of the hosts of others, and whether this daemon
-    has moved; see `read_config`.
+    has moved; see `read_config`. The addresses of a file are checked.
     """
     daemons, names = _split(listed)
     moved = False
@@ -165,6 +166,8 @@ def _locate(
         daemons, moved = _agreed(file, name, daemons, names, roster)
     if name in names:
         daemons[name] = (own or _own_address(name, names, daemons, file.seeds),)
+    if roster is None and len(listed) > 1:
+        check_reach({**listed, name: daemons[name]})
     return daemons, names, moved
 
 

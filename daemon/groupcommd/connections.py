@@ -33,12 +33,13 @@ from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.session.frames import ALIVE_BYTES
 from groupcomm.wire.packet import Raw
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
 from groupcommd.credentials import TlsCredentials
 from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener
 from groupcommd.local_users import origin_of
 from groupcommd.process import MAX_CONNECTIONS
-from groupcommd.spread_socket import SpreadSocket
+from groupcommd.spread_socket import SpreadBroken, SpreadSocket
 
 HELLO_S: Final = 5.0
 """A client that has not sent its HELLO in this time is disconnected."""
@@ -67,7 +68,7 @@ MAX_TURNED_AWAY: Final = 16
 """Programs that at one time get the answer that there is no room for them."""
 
 _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-_log = logging.getLogger("groupcommd")
+_log = logging.getLogger("groupcommd")  # lines that programs cause go through `Connections.log`
 
 
 class Connections:
@@ -83,9 +84,11 @@ class Connections:
         quotas: the limits of each principal.
         session_timeout_s: the time for which a host may not answer; 0 for any time.
         most: the number of connections that may be open at one time.
+        log: writes the lines that programs cause.
 
     Attributes:
         inputs: the acts of clients and all other events, for the core's next step.
+        log: see above.
         refusals: counters of the programs whose session did not begin.
         quotas: the number of connections of each principal.
         session_timeout_s: see above; may be replaced.
@@ -101,13 +104,15 @@ class Connections:
         *,
         session_timeout_s: float = SessionLimits().session_timeout_s,
         most: int = MAX_CONNECTIONS,
+        log: BoundedLog | None = None,
     ) -> None:
         self._core = core
         self._nursery = nursery
         self._turn = turn
         self._open: dict[int, Connection] = {}  # the connections that the core knows
         self.inputs: list[Input] = []
-        self.refusals = Refusals()
+        self.log = log or BoundedLog()
+        self.refusals = Refusals(self.log)
         self.session_timeout_s = session_timeout_s
         self.vanished = 0
         self.quotas = ConnectionQuotas(quotas or Quotas(), most)
@@ -209,17 +214,18 @@ class Connections:
                 await self._read(connection)
         except PeerRefused as refused:
             self.refusals.note(refused.reason, str(refused), where)
-        except OSError as error:  # any other error means that the client is gone
-            if error.errno in _NO_ROOM:
-                text = f"no room for another connection: {error.strerror}"
-                self.refusals.note("no room", text, where)
+        except OSError as error:
+            self._note_end(error, where)
         except MemoryError:
             self.refusals.note("no room", "no memory is left for this connection", where)
         except Exception:
-            _log.exception(
+            self.log.log(
+                "failed",
+                logging.ERROR,
                 "this daemon has failed to serve connection %d, and closes it: please report "
                 "the error below",
                 connection.number,
+                exc_info=True,
             )
         finally:
             listener.remove(connection)
@@ -227,6 +233,15 @@ class Connections:
             trio.lowlevel.notify_closing(accepted)
             accepted.close()
             self._close_session(connection)
+
+    def _note_end(self, error: OSError, where: str = "") -> None:
+        """Note why a connection ends; most errors only mean that the client is gone."""
+        if isinstance(error, SpreadBroken):
+            text = "the connection of a client of Spread is closed: %s"
+            self.log.log("spread: closed", logging.INFO, text, error)
+        elif error.errno in _NO_ROOM:
+            text = f"no room for another connection: {error.strerror}"
+            self.refusals.note("no room", text, where)
 
     def _open_session(self, connection: Connection, peer: AuthenticatedPeer) -> None:
         """Have the core open a session for a connection.
@@ -377,7 +392,9 @@ class Connections:
             if watched and is_unanswered(connection.plain, timeout_s):
                 self.vanished += 1
                 connection.scope.cancel()
-                _log.warning(
+                self.log.log(
+                    "vanished",
+                    logging.WARNING,
                     "connection %d (%s) is ended: its host has answered nothing for %g s"
                     " (clients.session_timeout_s)",
                     connection.number,
@@ -411,7 +428,8 @@ class Connections:
             if not connection.writing:
                 connection.writing = True
                 self._nursery.start_soon(self._write_later, connection)
-        except OSError:
+        except OSError as error:
+            self._note_end(error)
             connection.scope.cancel()
 
     async def _write_later(self, connection: Connection) -> None:

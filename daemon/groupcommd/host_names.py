@@ -154,7 +154,10 @@ class HostNames:
         return [
             each
             for each in found
-            if (":" in each.host) == (":" in own.host) and each != own and not each.is_multicast
+            if (":" in each.host) == (":" in own.host)
+            and each != own
+            and not each.is_multicast
+            and (own.is_loopback or not each.is_loopback)
         ]
 
     def _tell(self, daemon: str, host: Seed, fault: str, at: Address | None) -> None:

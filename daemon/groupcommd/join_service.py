@@ -44,6 +44,7 @@ from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.wire.joining import Open, Role
 from groupcomm.wire.roster import encode_roster
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.identity_file import read_roll
 from groupcommd.udp import Asked
@@ -106,6 +107,7 @@ class JoinService:
         self.host = JoinHost(self._cluster, self, os.urandom, now)
         self._secrets: _Secrets | None = None
         self._read_at = -inf
+        self._log = BoundedLog()
         self._logged = ""
 
     # ---- invitations ----
@@ -158,7 +160,8 @@ class JoinService:
                 read_secrets, config, abandon_on_cancel=True
             )
         except (GroupCommError, OSError) as error:
-            _log.error("daemons that ask to join get no answer: %s", error)
+            text = "daemons that ask to join get no answer: %s"
+            self._log.log("no answer", logging.ERROR, text, error)
             self._secrets = None
 
     # ---- the context of the protocol ----
@@ -196,7 +199,7 @@ class JoinService:
     def _refuse(self, name: str, reason: str) -> Refused:
         if self._logged != (text := f"daemon {name} was refused: {reason}"):
             self._logged = text
-            _log.warning("%s", text)
+            self._log.log("refused", logging.WARNING, "%s", text)
         return Refused(reason[:MAX_REASON])
 
     def _decide_join(self, applicant: Applicant, request: JoinRequest) -> Answer | bytes:

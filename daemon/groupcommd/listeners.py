@@ -27,6 +27,7 @@ from groupcomm.session.frames import (
     FrameReader,
     decode_hello_untrusted,
 )
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer, Connection
 from groupcommd.credentials import TlsCredentials
 from groupcommd.local_users import Admits, tcp_user, unix_principal, unix_user
@@ -51,8 +52,6 @@ BUFFER_BYTES: Final = 1024 * 1024
 
 _HANDSHAKE: Final = b"\x16"
 """The first byte of a TLS handshake (RFC 8446, 5.1)."""
-
-_log = logging.getLogger("groupcommd")
 
 
 class PeerRefused(GroupCommError):
@@ -316,11 +315,15 @@ async def _drain_refused(end: AnySocket, below: socket.socket) -> None:
 
 
 class Refusals:
-    """Counters of refused programs by reason; the log gets one line a second and reason at most."""
+    """Counters of refused programs by reason, and their lines in the log.
 
-    def __init__(self) -> None:
+    Args:
+        log: bounds these lines.
+    """
+
+    def __init__(self, log: BoundedLog) -> None:
         self.counts: Counter[str] = Counter()
-        self._logged_at: dict[str, float] = {}
+        self._log = log
 
     def note(self, reason: str, text: str, where: str = "") -> None:
         """Count one refused program and log the text.
@@ -332,12 +335,11 @@ class Refusals:
                 that is not known.
         """
         self.counts[reason] += 1
-        now = trio.current_time()
-        if now >= self._logged_at.get(reason, -1.0) + 1.0:
-            self._logged_at[reason] = now
-            _log.warning(
-                "a program%s was refused: %s",
-                f" at {where}" if where else "",
-                text,
-                extra={"refused": reason, "program": where or None},
-            )
+        self._log.log(
+            f"refused: {reason}",
+            logging.WARNING,
+            "a program%s was refused: %s",
+            f" at {where}" if where else "",
+            text,
+            extra={"refused": reason, "program": where or None},
+        )

@@ -10,7 +10,6 @@ connections as with one, unlike reading /proc/net/tcp. An answer counts only if
 Users are those of the daemon's user namespace; a user who is not mapped into it counts as unknown.
 """
 
-import ipaddress
 import os
 import pwd
 import socket
@@ -117,7 +116,8 @@ def tcp_user(accepted: socket.socket) -> int | None:
 
 
 def _place(address: tuple[str, int]) -> tuple[bytes, int]:
-    return ipaddress.ip_address(address[0]).packed, address[1]
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    return socket.inet_pton(family, address[0].partition("%")[0]), address[1]
 
 
 def _ask(family: int, theirs: tuple[bytes, int], ours: tuple[bytes, int]) -> int | None:

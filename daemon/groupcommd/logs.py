@@ -32,6 +32,7 @@ from groupcomm.security.keys import fingerprint_of
 from groupcomm.visible import visible
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd import journal
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.junk import MANY_PER_S
 from groupcommd.sockets import Sockets
@@ -192,11 +193,12 @@ def log_start(config: DaemonConfig, sockets: Sockets) -> None:
     )
 
 
-def log_news(news: News, status: Callable[[], Status]) -> None:
+def log_news(news: News, status: Callable[[], Status], bounded: BoundedLog) -> None:
     """Log an event of the core.
 
     Args:
         news: the event.
+        bounded: writes what programs cause.
         status: returns the status of the core, which is made for some events only.
     """
     match news:
@@ -214,7 +216,7 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
             )
         case AccessNews(text) | MembershipNews(text):
             about = "access" if isinstance(news, AccessNews) else "membership"
-            _log.warning("%s: %s", about, text)
+            bounded.log(about, logging.WARNING, f"{about}: %s", text)
         case ProtocolNews(text):
             _log.error("protocol: %s", text)
         case DrainBegun():
@@ -228,7 +230,9 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
         case DrainOver():
             _log_drained(news)
         case ProgramSilent():
-            _log.warning(
+            bounded.log(
+                "silent",
+                logging.WARNING,
                 "the session of %r (%s) was ended, as nothing has come from its program for %g s:"
                 " it stands still, or its host has vanished (clients.session_timeout_s)",
                 news.user,
@@ -340,9 +344,17 @@ def _since(silent_s: float) -> str:
 
 
 class LogWatch:
-    """A monitor that logs changes of a daemon's status from one second to the next."""
+    """A monitor that logs changes of a daemon's status from one second to the next.
 
-    def __init__(self) -> None:
+    Args:
+        bounded: writes what programs cause.
+
+    Attributes:
+        bounded: see above.
+    """
+
+    def __init__(self, bounded: BoundedLog) -> None:
+        self.bounded = bounded
         self._slow: set[int] = set()
         self._narrow: set[str] = set()  # links that were logged
         self._junk = 0  # the count of bad datagrams at the last check
@@ -359,7 +371,9 @@ class LogWatch:
             slow = session.output_bytes > SLOW_BYTES
             if slow and session.connection not in self._slow:
                 self._slow.add(session.connection)
-                _log.warning(
+                self.bounded.log(
+                    "slow",
+                    logging.WARNING,
                     "client %s does not keep up: %d bytes of its output are pending",
                     session.user,
                     session.output_bytes,

@@ -60,7 +60,8 @@ def own_address(name: str, host: Seed, others: Sequence[Address], seeds: Sequenc
     """Return the address of this host for a daemon that is listed with a name.
 
     It is one that the name leads to; if none of them is here, as behind a translation of addresses,
-    that of the way to another daemon.
+    that of the way to another daemon. A loopback address counts only if all daemons have one:
+    Debian's /etc/hosts has the name of its own host lead to 127.0.1.1.
 
     Args:
         name: the name of the daemon.
@@ -74,13 +75,21 @@ def own_address(name: str, host: Seed, others: Sequence[Address], seeds: Sequenc
     try:
         found = look_up(host)
     except OSError as error:
+        here = []
         fault = f"{host} cannot be looked up: {error.strerror or error}"
     else:
-        here = next((each for each in found if _is_here(each)), None)
-        if here is not None:
-            return here
-        fault = f"{host} leads to {', '.join(str(each.host) for each in found)}, not to this host"
-    for target in (*others, *_found(seeds)):
+        here = sorted(filter(_is_here, found), key=lambda each: each.is_loopback)
+        if here and not here[0].is_loopback:
+            return here[0]
+        what = "where only this host reaches it" if here else "not to this host"
+        fault = f"{host} leads to {', '.join(str(each.host) for each in found)}, {what}"
+    targets = [*others, *_found(seeds)]
+    are_all = len(targets) >= len(others) + len(seeds)
+    if here and are_all and all(target.is_loopback for target in targets):
+        return here[0]
+    for target in targets:
+        if here and target.is_loopback:
+            continue
         try:
             address = Address(local_address(target), host.port)
         except OSError:

@@ -36,6 +36,7 @@ from groupcomm.joining.token import Token
 from groupcomm.names import check_daemon
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.join_service import JoinService
+from groupcommd.reach import address_fault, loopback_fault
 from groupcommd.roster_config import host_names, names_of, places_of, with_roster
 from groupcommd.seeds import Seed
 from groupcommd.site_tables import (
@@ -246,16 +247,23 @@ class RosterService:
             return
         if not address.port:
             raise ConfigError(f"address of {name} is {address}; a port above 0 is needed")
-        if address.is_multicast:
-            raise ConfigError(f"address of {name} is {address}, which stands for a group of hosts")
+        if fault := address_fault(address):
+            raise ConfigError(f"address of {name} is {address}: {fault}")
         own = config.addresses[config.name]
+        if fault := address_fault(own):
+            raise ConfigError(
+                f"{config.name} is at {own}: {fault}; first groupcomm daemons move {config.name},"
+                " and restart it"
+            )
         if (":" in own.host) != (":" in address.host):
             raise ConfigError(
                 f"address of {name} is {address}, and {config.name} is at {own}: all addresses must"
                 " be IPv4 ones, or all IPv6 ones"
             )
-        if address.is_loopback:
+        if address.is_loopback and own.is_loopback:
             return
+        if address.is_loopback:
+            raise ConfigError(loopback_fault({name: address, config.name: own}))
         if own.is_loopback:
             raise ConfigError(
                 f"address of {name} is {address}, and {config.name} is at {own}, which other hosts"

@@ -37,6 +37,7 @@ from groupcomm.engine import (
 from groupcomm.engine.probe import Probe
 from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.certificate_dates import watch_dates
 from groupcommd.cluster import ClusterReports, reachable
 from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
@@ -173,7 +174,7 @@ class Service:
         self._end = ServiceEnd.LEFT
         self.reloads = 0
         self._started = time.monotonic()
-        self._watch = LogWatch()
+        self._watch = LogWatch(BoundedLog())
         self._differences = ConfigDifferences(config)
         self._versions, self._solitude = VersionWatch(), Solitude()
         self._rejected_senders, self._copies = RejectedSenders(config), Copies(config)
@@ -202,6 +203,7 @@ class Service:
                     *(self.core, nursery, self.turn, quotas),
                     session_timeout_s=self._config.limits.session_timeout_s,
                     most=most,
+                    log=self._watch.bounded,
                 )
                 self._answers = QuestionQueue(self._answer, self.connections.principal_of)
                 own = self._config.addresses[self._config.name]
@@ -400,7 +402,7 @@ class Service:
             status = self.core.status(now)
             self._differences.check(status)
             self._versions.check(status)
-            self._solitude.check(status)
+            self._solitude.check(status, {**self._config.addresses, **self._config.located})
             self._watch.check(status)
             self._disk.check(status)
             self._check_junk(status)
@@ -517,7 +519,7 @@ class Service:
         """See Shell."""
         self._record()
         for news in output.news:
-            log_news(news, partial(self.core.status, self._now))
+            log_news(news, partial(self.core.status, self._now), self._watch.bounded)
             if isinstance(news, DrainOver):
                 self.on_leaving()
         if output.news and self._http is not None:

@@ -13,7 +13,7 @@ from typing import Final, Self, TypeVar
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcomm.host.addresses import Address
+from groupcomm.host.addresses import Address, scope_fault
 from groupcomm.host.private_files import (
     ENTER_BY,
     folder_fault,
@@ -167,6 +167,8 @@ class Sockets:
 
 def _listen(wanted: Address, stack: ExitStack) -> tuple[socket.socket, Address]:
     """Return a socket that listens for TCP until the stack ends, and its address."""
+    if fault := scope_fault(wanted.host):
+        raise ConfigError(f"cannot listen at TCP {wanted}: {fault}")
     listener = _open(f"TCP {wanted}", lambda: listen_tcp(wanted))
     stack.callback(listener.close)
     return listener, Address(*listener.getsockname()[:2])

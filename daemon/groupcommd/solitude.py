@@ -7,10 +7,13 @@ runs at the listed address.
 """
 
 import logging
+from collections.abc import Mapping
 from math import inf
 from typing import Final
 
 from groupcomm.engine import Status
+from groupcomm.host.addresses import Address
+from groupcommd.reach import loopback_fault
 
 ALONE_S: Final = 30.0
 """The time without another daemon after which the log says so; no start takes that long."""
@@ -33,8 +36,13 @@ class Solitude:
         self._heard_at: float | None = None  # None before the first check
         self._logged_at = -inf
 
-    def check(self, status: Status) -> None:
-        """Log that nobody is heard, if that lasts; called once a second."""
+    def check(self, status: Status, addresses: Mapping[str, Address]) -> None:
+        """Log that nobody is heard, if that lasts; called once a second.
+
+        Args:
+            status: the status of this second.
+            addresses: those of all daemons whose address is known, by name.
+        """
         name, now = status.daemon.name, status.at
         others = sorted(set(status.configured) - {name})
         heard = [peer.heard_at for peer in status.peers if peer.name in others]
@@ -43,12 +51,14 @@ class Solitude:
         if not others or alone_s < ALONE_S or now < self._logged_at + LOGGED_S:
             return
         self._logged_at = now
+        fault = loopback_fault(addresses)
         _log.warning(
-            "no other daemon has been heard for %.0f s, of %s: start the others, and check that"
+            "no other daemon has been heard for %.0f s, of %s: %sstart the others, and check that"
             " datagrams pass in both directions and that the others list this daemon at its"
             " address; %s",
             alone_s,
             ", ".join(others),
+            f"{fault}; or " if fault else "",
             COPIED,
             extra={"alone_s": round(alone_s, 1), "others": others},
         )

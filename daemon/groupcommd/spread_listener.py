@@ -19,6 +19,7 @@ from groupcomm.host.addresses import Address
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.spread.handshake import Handshake, State
 from groupcomm.session.spread.session import SpreadSession
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer
 from groupcommd.listeners import (
     MAX_HALF_OPEN,
@@ -59,6 +60,7 @@ class SpreadListener(Listener):
     ) -> None:
         super().__init__(listener, most, identify)
         self._own = own
+        self._log = BoundedLog()
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
         """Send a program the reason of its refusal, in its protocol; see `Listener`.
@@ -98,7 +100,8 @@ class SpreadListener(Listener):
                 raise
             raise PeerRefused("handshake", f"a client of Spread: {error}") from None
         session = SpreadSession(handshake, handshake.user or _invent_user(accepted.fileno()))
-        return AuthenticatedPeer(SpreadSocket(accepted, session), principal, session.hello())
+        end = SpreadSocket(accepted, session, self._log)
+        return AuthenticatedPeer(end, principal, session.hello())
 
 
 async def _shake_hands(accepted: socket.socket, handshake: Handshake) -> None:

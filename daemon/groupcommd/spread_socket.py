@@ -13,8 +13,11 @@ from typing import ClassVar
 from groupcomm.errors import BadDatagram
 from groupcomm.session.spread.session import HELD_BYTES, SpreadSession
 from groupcomm.wire.packet import Raw
+from groupcommd.bounded_log import BoundedLog
 
-_log = logging.getLogger("groupcommd")
+
+class SpreadBroken(ConnectionAbortedError):
+    """A client of Spread breaks its protocol, or its protocol cannot express what it should get."""
 
 
 class SpreadSocket:
@@ -24,6 +27,7 @@ class SpreadSocket:
         socket_: the connected non-blocking socket; only the daemon's answer is missing from its
             handshake.
         session: translates between the protocols.
+        log: bounds what clients add to the daemon's log.
 
     Attributes:
         skipped: messages that clients of Spread did not get as they were too large, of all sockets.
@@ -31,8 +35,9 @@ class SpreadSocket:
 
     skipped: ClassVar[int] = 0
 
-    def __init__(self, socket_: socket.socket, session: SpreadSession) -> None:
+    def __init__(self, socket_: socket.socket, session: SpreadSession, log: BoundedLog) -> None:
         self._socket = socket_
+        self._log = log
         self._session = session
         self._unsent = memoryview(b"")
         self._owed = 0  # the size of the frames in these bytes
@@ -47,7 +52,8 @@ class SpreadSocket:
 
         Raises:
             BlockingIOError: no whole message has come.
-            OSError: the connection is broken, or the client breaks the protocol.
+            SpreadBroken: the client breaks the protocol.
+            OSError: the connection is broken.
         """
         raw = self._socket.recv(size)
         if not raw:
@@ -55,8 +61,7 @@ class SpreadSocket:
         try:
             frames = self._session.receive_untrusted(raw)
         except BadDatagram as error:
-            _log.info("the connection of a client of Spread is closed: %s", error)
-            raise ConnectionAbortedError(str(error)) from None
+            raise SpreadBroken(str(error)) from None
         if not frames:
             raise BlockingIOError
         return frames
@@ -66,7 +71,8 @@ class SpreadSocket:
 
         Raises:
             BlockingIOError: call again with the same data.
-            OSError: the connection is broken, or Spread's protocol cannot express the frame.
+            SpreadBroken: Spread's protocol cannot express the frame.
+            OSError: the connection is broken.
         """
         return self.sendmsg((data,))
 
@@ -77,8 +83,7 @@ class SpreadSocket:
             try:
                 self._unsent = memoryview(self._session.translate(data))
             except BadDatagram as error:
-                _log.info("the connection of a client of Spread is closed: %s", error)
-                raise ConnectionAbortedError(str(error)) from None
+                raise SpreadBroken(str(error)) from None
             self._owed = len(data)
             if self._session.skipped > self._skipped:
                 self._note_skipped()
@@ -92,7 +97,9 @@ class SpreadSocket:
         session = self._session
         if not self._skipped:
             name, sender = session.name.decode(errors="replace"), session.skipped_from
-            _log.warning(
+            self._log.log(
+                "spread: skipped",
+                logging.WARNING,
                 "%s, a client of Spread, does not get a message of %s: clients of Spread get up to"
                 " %d MiB, of all large messages that come at a time; send smaller ones. This is"
                 " logged once for each client",

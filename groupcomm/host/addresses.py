@@ -75,6 +75,16 @@ def parse_address(text: str, key: str, port: int = DEFAULT_PORT) -> Address:
     return Address(host, int(digits))
 
 
+def scope_fault(host: str) -> str:
+    """Return why nobody can send to a host or listen there without a scope; "" if there is none."""
+    if not _is_ipv6(host) or "%" in host or not ipaddress.ip_address(host).is_link_local:
+        return ""
+    return (
+        f"{host} is link-local: it counts on each link by itself, so add the network card that"
+        f" leads there, such as {host}%eth0 (ip link lists them)"
+    )
+
+
 @attrs.frozen
 class DaemonAddress:
     """The address at which programs connect to a daemon: a socket of this host, or a host.
@@ -118,6 +128,8 @@ def parse_daemon_address(text: str) -> DaemonAddress:
         raise _no_address(text)
     if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits) <= 65535:
         raise _no_address(text)
+    if fault := scope_fault(bare):
+        raise ConfigError(f"{text!r}: {fault}")
     return DaemonAddress(None, bare, int(digits), secure)
 
 

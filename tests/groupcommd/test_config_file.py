@@ -182,7 +182,7 @@ def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
             "a",
             "sites.rome.multicast is 10.0.0.1:4803; a multicast address is needed",
         ),
-        (TWO.replace("127.0.0.1:4902", "10.0.0.2"), "a", "key_file is missing, and b at 10.0.0.2"),
+        (TWO.replace("127.0.0.1:4", "10.0.0.2:4"), "a", "key_file is missing, and a at 10.0.0.2"),
         ("preset = 'moon'" + TWO, "a", "preset is 'moon'; it must be one of lan, local, wan"),
         (TWO + "[timing]\ntoken_timeout = 1.0", "a", "timing: token_timeout is no key"),
         (TWO + "[timing]\ntoken_timeout_s = 0.01", "a", "at least four copies"),

@@ -228,7 +228,8 @@ async def test_a_new_site_needs_no_link_where_no_site_has_one(tmp_path: Path) ->
     add = {"name": "c", "addresses": ["127.0.0.1:7000"], "site": "south"}
     assert "asked" in json.loads(service.answer(f"daemons add {json.dumps(add)}", allowed=True))
     assert core.commands[0].change.site == "south"
-    service.config = with_roster(config, AGREED.changed(RemoveDaemon("b")))
+    moved = AGREED.changed(RemoveDaemon("b")).changed(MoveDaemon("a", ("127.0.0.1:5000",)))
+    service.config = with_roster(config, moved)
     found = json.loads(service.answer(f"daemons add {json.dumps(add)}", allowed=True))
     assert "site south is new, and no link leads to it" in found["error"]
     linked = json.dumps({**add, "links": {"main": 12.5}})

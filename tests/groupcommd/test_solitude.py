@@ -25,15 +25,15 @@ def test_a_daemon_that_hears_nobody_names_the_others_and_the_causes(
 ) -> None:
     solitude = Solitude()
     for at in (100.0, 100.0 + ALONE_S - 1.0):
-        solitude.check(status(at))
+        solitude.check(status(at), {})
         assert not caplog.messages
-    solitude.check(status(100.0 + ALONE_S))
+    solitude.check(status(100.0 + ALONE_S), {})
     (line,) = caplog.messages
     assert line.startswith("no other daemon has been heard for 30 s, of b, c: start the others,")
     assert "if this host is a copy of another one, or was copied" in line
-    solitude.check(status(100.0 + LOGGED_S))
+    solitude.check(status(100.0 + LOGGED_S), {})
     assert len(caplog.messages) == 1
-    solitude.check(status(100.0 + ALONE_S + LOGGED_S))
+    solitude.check(status(100.0 + ALONE_S + LOGGED_S), {})
     assert len(caplog.messages) == 2, "once an hour"
 
 
@@ -42,7 +42,7 @@ def test_a_daemon_that_hears_one_of_the_others_says_nothing(
 ) -> None:
     solitude = Solitude()
     for at in (100.0, 200.0, 300.0):
-        solitude.check(status(at, at - 1.0))
+        solitude.check(status(at, at - 1.0), {})
     assert not caplog.messages
-    solitude.check(status(300.0 + ALONE_S, 299.0))
+    solitude.check(status(300.0 + ALONE_S, 299.0), {})
     assert len(caplog.messages) == 1

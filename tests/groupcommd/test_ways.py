@@ -12,6 +12,7 @@ from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
 from groupcomm_tools.commands.status import way_text
 from groupcommd.assessment import DaemonAnswers, check_ways
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.logs import LogWatch
 from groupcommd.status import ways
 from tests.groupcomm.sim.test_lost_links import Sites
@@ -32,7 +33,7 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
     largest = HEAD_BYTES + CHECKSUM_BYTES + LINK_BYTES + 1200
     sites = Sites(narrow_links(largest))
     sites.cluster.run(5.0)
-    watch = LogWatch()
+    watch = LogWatch(BoundedLog(lambda: 0.0))
     found = ways(told(sites))
     assert len(found) == 2
     for way in found:

@@ -5,7 +5,6 @@ within the share of time that HTTP has (work_share.py).
 """
 
 import enum
-import logging
 import socket
 from contextlib import suppress
 from email.utils import formatdate
@@ -18,7 +17,7 @@ import trio
 
 from groupcomm.host.tls import AnySocket, PeerCertificate
 from groupcommd.http.gate import Refusal
-from groupcommd.http.work_share import WorkShare
+from groupcommd.http.work_share import ShareOfAsker
 
 MAX_HEAD_BYTES: Final = 8192
 """The most bytes of a request's line and headers."""
@@ -43,7 +42,6 @@ _ALWAYS: Final = (
     (b"Cross-Origin-Resource-Policy", b"same-origin"),
     (b"Referrer-Policy", b"no-referrer"),
 )
-_log = logging.getLogger("groupcommd")
 
 
 @attrs.frozen
@@ -103,6 +101,9 @@ class Responder(Protocol):
     def note_slow(self) -> None:
         """Note that a connection is closed, as no request has come in time."""
 
+    def note_error(self) -> None:
+        """Log the present exception, an error of this daemon that a request has caused."""
+
     async def stream(self, connection: "HttpConnection", principal: str) -> None:
         """Pass events to a connection of a principal until its end."""
 
@@ -112,7 +113,7 @@ class HttpConnection:
 
     Args:
         socket_: accepted and non-blocking.
-        share: limits the time of HTTP.
+        share: limits the time of HTTP; this is the connection's own.
 
     Attributes:
         socket: the socket of its bytes.
@@ -121,16 +122,17 @@ class HttpConnection:
         state: its present state.
         since: the time at which that state began.
         scope: the scope that ends it.
+        share: see above.
     """
 
-    def __init__(self, socket_: AnySocket, share: WorkShare) -> None:
+    def __init__(self, socket_: AnySocket, share: ShareOfAsker) -> None:
         self.socket = socket_
         self.principal: str | None = None
         self.shown: PeerCertificate | None = None
         self.state = ConnectionState.WAITING
         self.since = trio.current_time()
         self.scope = trio.CancelScope()
-        self._share = share
+        self.share = share
         self._unprepared: h11.Request | None = None  # a request whose answer takes long to make
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
@@ -165,7 +167,7 @@ class HttpConnection:
         answer, out, is_new = None, b"", True
         with trio.move_on_after(wait_s) as patience:
             while answer is None:
-                async with self._share:
+                async with self.share:
                     answer, out = self._process(responder)
                 if self._unprepared is not None:
                     answer, out = await self._prepare(responder, self._unprepared)
@@ -208,7 +210,7 @@ class HttpConnection:
         except Refusal as refusal:
             answer = responder.refuse(refusal)
             return answer, self._encode(answer, with_body=request.method != b"HEAD")
-        async with self._share:
+        async with self.share:
             return self._answer(responder, request)
 
     def _answer(self, responder: Responder, request: h11.Request) -> tuple[Answer, bytes]:
@@ -218,7 +220,7 @@ class HttpConnection:
         except Refusal as refusal:
             answer = responder.refuse(refusal)
         except Exception:
-            _log.exception("HTTP: an error of this daemon")
+            responder.note_error()
             answer = responder.refuse(Refusal(500, "error", "an error of this daemon: see its log"))
         if request.method == b"HEAD":
             answer = attrs.evolve(answer, is_stream=False)

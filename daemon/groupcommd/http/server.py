@@ -12,14 +12,13 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import h11
 import trio
@@ -27,14 +26,17 @@ from cattrs import structure
 
 from groupcomm.host.tcp import end_if_unanswered, set_up_tcp
 from groupcomm.host.tls import PeerCertificate, TlsSocket, Wants
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.http.channel import Channel
-from groupcommd.http.connection import REQUEST_S, Answer, ConnectionState, HttpConnection
+from groupcommd.http.connection import REQUEST_S, Answer, HttpConnection
 from groupcommd.http.events import STALLED_S, EventStreams, event
 from groupcommd.http.exposition import METRICS_KIND, pieces
 from groupcommd.http.gate import Gate, Refusal
 from groupcommd.http.page import PAGE, PAGE_POLICY
+from groupcommd.http.places import Places
 from groupcommd.http.source import Source
+from groupcommd.http.turns import network_of
 from groupcommd.http.work_share import WorkShare
 from groupcommd.http_table import HttpTable, read_http
 from groupcommd.local_users import Admits, admission, tcp_user, unix_principal, unix_user
@@ -43,10 +45,16 @@ from groupcommd.token_file import TokenBook
 
 MAX_CONNECTIONS: Final = 2048
 
-GRACE_S: Final = 0.5
-"""A connection without a request has this time before it is closed to make room for another one."""
-
 ACCEPT_PAUSE_S: Final = 0.1
+
+ACCEPT_BURST_S: Final = 0.3
+"""The time on a processor that accepting may take without a rest: that of some 2,000 connections.
+
+Accepting has a share of its own. Otherwise who comes would wait for all that came or asked before.
+"""
+
+ACCEPTED_AT_ONCE: Final = 8
+"""The connections that are accepted in one piece of work."""
 
 CHECK_S: Final = 1.0
 """The time between two looks at rights that may have ended."""
@@ -87,12 +95,12 @@ class HttpServer:
         self._tls, self._gate = _read_files(table)
         self._admits = admits
         self._share = WorkShare()
-        self._most = max(1, min(MAX_CONNECTIONS, connection_capacity()))
-        self._open: dict[int, HttpConnection] = {}  # by number, the oldest first
-        self._number = 0
+        self._log = BoundedLog()
+        most = max(1, min(MAX_CONNECTIONS, connection_capacity()))
+        self._accepting = WorkShare(burst_s=ACCEPT_BURST_S)
+        self._open = Places(most, self._share, self._accepting)
         self._answered: Counter[int] = Counter()
         self._refused: Counter[str] = Counter()
-        self._closed = trio.lowlevel.ParkingLot()
         self._preparing = trio.Lock()
         self._renewed = trio.Event()
         self._metrics = self._written = b""  # the text, and the frame it was made from
@@ -103,7 +111,7 @@ class HttpServer:
         """Return the counts of this process, as `HttpCounts` names them."""
         return {
             "answered": {str(status): n for status, n in self._answered.items()},
-            "refused": dict(self._refused),
+            "refused": {**self._refused, "full": self._open.refused},
             "connections": len(self._open),
             "streams": len(self.streams),
             "cpu_s": time.process_time(),
@@ -120,7 +128,7 @@ class HttpServer:
         """
         old = self._tls
         self._tls, self._gate = _read_files(table)
-        for each in self._open.values():
+        for each in self._open:
             if each.shown is not None and not self._still_trusts(each.shown, old):
                 each.scope.cancel()
         self._renewed.set()
@@ -137,7 +145,7 @@ class HttpServer:
             self._renewed = trio.Event()
             time = now()
             async with self._share:
-                for each in self._open.values():
+                for each in self._open:
                     if each.shown is not None and each.shown.ends <= time:
                         each.scope.cancel()
             with suppress(Refusal):  # the daemon's loop does not run, so there are no events
@@ -159,74 +167,76 @@ class HttpServer:
             nursery.start_soon(self._end_invalid)
             while True:
                 await trio.lowlevel.wait_readable(self._socket)
-                await self._wait_for_room()
-                async with self._share:
-                    try:
-                        accepted, _ = self._socket.accept()
-                    except BlockingIOError:
-                        continue
-                    except OSError as error:
-                        self._refused["no room"] += 1
-                        _log.debug("HTTP: a connection was not accepted: %s", error)
-                        accepted = None
-                if accepted is None:
-                    await trio.sleep(ACCEPT_PAUSE_S)
-                    continue
-                accepted.setblocking(False)
-                if accepted.family != socket.AF_UNIX:
-                    set_up_tcp(accepted, STALLED_S)
-                    end_if_unanswered(accepted, STALLED_S)  # a slow reader has no longer, either
-                self._number += 1
-                connection = self._open[self._number] = HttpConnection(accepted, self._share)
-                nursery.start_soon(self._serve, accepted, connection, self._number)
+                await self._open.wait_for_room()
+                await self._accept(nursery)
 
-    async def _wait_for_room(self) -> None:
-        """Wait until there is room for one more connection; close some idle ones if necessary."""
-        while len(self._open) >= self._most:
-            waiting = [c for c in self._open.values() if c.state is ConnectionState.WAITING]
-            at = min((c.since for c in waiting), default=inf) + GRACE_S
-            if trio.current_time() >= at:
-                min(waiting, key=lambda c: c.since).scope.cancel()
-                self._refused["full"] += 1
-                at = inf
-            with trio.move_on_at(at):
-                await self._closed.park()
+    async def _accept(self, nursery: trio.Nursery) -> None:
+        """Accept some of the connections that have come, and serve them."""
+        async with self._accepting:
+            try:
+                for _ in range(ACCEPTED_AT_ONCE):
+                    accepted, _ = self._socket.accept()
+                    accepted.setblocking(False)
+                    self._enter(accepted, nursery)
+                    if self._open.is_full:
+                        return
+                return
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._refused["no room"] += 1
+                _log.debug("HTTP: a connection was not accepted: %s", error)
+        await trio.sleep(ACCEPT_PAUSE_S)
+
+    def _enter(self, accepted: socket.socket, nursery: trio.Nursery) -> None:
+        try:
+            if accepted.family != socket.AF_UNIX:
+                set_up_tcp(accepted, STALLED_S)
+                end_if_unanswered(accepted, STALLED_S)  # a slow reader has no longer, either
+            who, principal = self._identify(accepted)
+        except OSError:
+            self._refused["gone"] += 1
+            accepted.close()
+            return
+        connection = self._open.open(who, accepted)
+        connection.principal = principal if self._tls is None else None
+        nursery.start_soon(self._serve, accepted, connection, who)
 
     async def _serve(
-        self, accepted: socket.socket, connection: HttpConnection, number: int
+        self, accepted: socket.socket, connection: HttpConnection, who: Hashable
     ) -> None:
-        """Serve one connection from its begin to its end; never raise."""
+        """Serve one connection of a peer from its begin to its end; never raise."""
         try:
             with connection.scope:
                 if self._tls is not None:
                     with trio.fail_after(REQUEST_S):
                         await self._authenticate_tls(connection, accepted, self._tls)
-                else:
-                    async with self._share:
-                        connection.principal = self._principal(accepted)
                 await connection.serve(self)
         except Refusal as refused:
             self._refused[refused.reason] += 1
         except (OSError, ssl.SSLError, trio.TooSlowError):
             self._refused["gone"] += 1  # during its answer, or before its handshake was complete
         except Exception:
-            _log.exception("HTTP: a connection ends: an error of this daemon")
+            self.note_error()
         finally:
-            del self._open[number]
+            self._open.leave(who, connection)
             trio.lowlevel.notify_closing(accepted)
             accepted.close()
-            self._closed.unpark_all()
 
-    def _principal(self, accepted: socket.socket) -> str | None:
-        """Return the principal that the system tells; None if it tells none that may ask."""
+    def _identify(self, accepted: socket.socket) -> tuple[Hashable, str | None]:
+        """Return the peer, and the principal that the system tells; None if none that may ask.
+
+        Raises:
+            OSError: the connection is broken.
+        """
         if accepted.family == socket.AF_UNIX:
             uid = unix_user(accepted)
-            return None if uid is None else unix_principal(uid)
+            return uid, None if uid is None else unix_principal(uid)
         host = accepted.getpeername()[0]
-        if not ipaddress.ip_address(host).is_loopback:
-            return None
-        uid = tcp_user(accepted)
-        return unix_principal(uid) if uid is not None and self._admits(uid) else None
+        uid = tcp_user(accepted) if ipaddress.ip_address(host).is_loopback else None
+        if uid is None:
+            return network_of(host), None
+        return uid, unix_principal(uid) if self._admits(uid) else None
 
     async def _authenticate_tls(
         self, connection: HttpConnection, accepted: socket.socket, credentials: TlsCredentials
@@ -244,7 +254,7 @@ class HttpServer:
                 await trio.lowlevel.wait_readable(accepted)
             else:
                 await trio.lowlevel.wait_writable(accepted)
-            async with self._share:
+            async with connection.share:
                 wants = tls.handshake()
         connection.socket = tls
         shown = tls.peer_certificate
@@ -330,7 +340,7 @@ class HttpServer:
         return self._note(_events(body, principal))
 
     def _health(self, request: h11.Request) -> Answer:
-        where = urlsplit(request.target.decode("ascii", "replace"))
+        where = _target(request)
         if where.path == "/livez":
             return Answer(b"alive\n")
         return ready(
@@ -357,6 +367,10 @@ class HttpServer:
         """See Responder."""
         self._refused["slow"] += 1
 
+    def note_error(self) -> None:
+        """See Responder."""
+        self._log.log("error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True)
+
     async def stream(self, connection: HttpConnection, principal: str) -> None:
         """See Responder."""
         await self.streams.serve(connection, principal)
@@ -379,7 +393,19 @@ def _events(body: bytes, principal: str) -> Answer:
 
 
 def _path(request: h11.Request) -> str:
-    return urlsplit(request.target.decode("ascii", "replace")).path
+    return _target(request).path
+
+
+def _target(request: h11.Request) -> SplitResult:
+    """Return the parts of what a request asks for.
+
+    Raises:
+        Refusal: it has none.
+    """
+    try:
+        return urlsplit(request.target.decode("ascii", "replace"))
+    except ValueError as error:  # such as //[
+        raise Refusal(400, "request", f"no HTTP request: its target: {error}") from None
 
 
 def ready(told: Mapping[str, Any], *, wants_majority: bool) -> Answer:

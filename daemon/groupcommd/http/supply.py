@@ -15,6 +15,7 @@ import trio
 
 from groupcomm.engine import News
 from groupcomm.membership.states import MembershipState
+from groupcommd.bounded_log import BoundedLog
 from groupcommd.http.channel import Channel, Frame
 from groupcommd.http.history import History
 from groupcommd.http.metrics import read_all
@@ -48,6 +49,7 @@ class Supply:
         self._parts = parts
         self._files = files
         self._share = WorkShare()
+        self._log = BoundedLog()
         self._counts = HttpCounts()
         self._changed = trio.Event()
         self._settings = b""  # new ones, which the process does not have yet
@@ -98,7 +100,8 @@ class Supply:
                     return
                 body = self._answer(frame)
             except Exception:
-                _log.exception("HTTP: an error of this daemon")
+                text = "HTTP: an error of this daemon"
+                self._log.log("error", logging.ERROR, text, exc_info=True)
         await channel.send(frame.word, frame.argument, body)
 
     async def _tell_changes(self, channel: Channel) -> None:
