@@ -5,6 +5,7 @@
     GroupCommError
     +- ConfigError            a configuration contradicts itself
     +- LocalProtocolError     the caller asked for something that the protocol forbids
+    |  +- PlaceAhead          the place to go on from is ahead of the history
     +- RemoteProtocolError    a peer broke the protocol
        +- BadDatagram         bytes that do not decode
        +- ProtocolViolation   a message that no correct daemon sends
@@ -37,6 +38,14 @@ class LocalProtocolError(GroupCommError):
 
     It is a mistake in the program: an invalid name, data that is too long, a group that was not
     joined. Correct the call; the session continues.
+    """
+
+
+class PlaceAhead(LocalProtocolError):
+    """The place to go on from is ahead of the history of its groups: it is of another history.
+
+    The program was connected to another cluster before, or the state of all daemons was made anew.
+    Connect to that cluster, or begin anew, such as with ``EARLIEST``.
     """
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         GroupCommError,
         LocalProtocolError,
         OrderUnknown,
+        PlaceAhead,
         SessionEnded,
         SessionError,
     )
@@ -104,6 +105,7 @@ __all__ = [
     "Message",
     "OrderUnknown",
     "Ordered",
+    "PlaceAhead",
     "Position",
     "Received",
     "Reconnected",
@@ -139,7 +141,7 @@ __all__ = [
 _HOMES: Final = {
     "groupcomm.errors": (
         *("AccessRefused", "CannotConnect", "ConfigError", "GroupCommError"),
-        *("LocalProtocolError", "OrderUnknown", "SessionEnded", "SessionError"),
+        *("LocalProtocolError", "OrderUnknown", "PlaceAhead", "SessionEnded", "SessionError"),
     ),
     "groupcomm.events": (
         *("CausalContext", "Cause", "DaemonStopping", "DaemonView", "GroupView", "MemberId"),

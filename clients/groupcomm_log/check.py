@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupcomm_log.errors import Damage, LogError
+from groupcomm_log.errors import Damage
 from groupcomm_log.live import read_frames
-from groupcomm_log.names import DAMAGED, LOCK, MANIFEST, Segment
+from groupcomm_log.manifest import Manifest, read_manifest
+from groupcomm_log.names import DAMAGED, LOCK, Segment
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import GAP, MESSAGE, Offset
 
@@ -63,7 +64,7 @@ def check_log(folder: Path) -> Overview:
     segments = reader.segments()
     found.files = len(segments)
     found.put_aside = sorted(path.name for path in folder.glob(f"{DAMAGED}*"))
-    next_row, breaks = _kept_from(folder), []
+    next_row, breaks = (read_manifest(folder) or Manifest()).kept_from, []
     for batch in reader.batches(columns=["epoch", "row", "kind", "cause", "received", "data"]):
         rows = batch["row"].to_pylist()
         found.rows += len(rows)
@@ -115,18 +116,6 @@ def _torn(segments: Sequence[Segment]) -> list[Damage]:
         for each in read_frames(segment.path)
         if isinstance(each, Damage) and each.torn
     ]
-
-
-def _kept_from(folder: Path) -> int:
-    """Return the first row that retention has kept."""
-    try:
-        return int(json.loads((folder / MANIFEST).read_bytes())["kept_from"])
-    except FileNotFoundError:
-        return 0
-    except (ValueError, KeyError, TypeError):
-        raise LogError(
-            f"{folder / MANIFEST}: no recorder wrote this file; restore it from a copy"
-        ) from None
 
 
 def _offset(batch: pa.RecordBatch, index: int) -> Offset:

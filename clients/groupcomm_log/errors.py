@@ -6,6 +6,7 @@
     +- LogBusy      another recorder writes to the folder
     +- LogDamaged   bytes of it differ from those that were written
     +- LogRemoved   requested rows have been removed
+    +- LogReplaced  the place to read from is not one of this log
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,13 @@ class LogBusy(LogError):
 
 class LogRemoved(LogError):
     """Retention has removed rows that were requested."""
+
+
+class LogReplaced(LogError):
+    """The place to read from is not one of this log, or no longer.
+
+    The log was recorded anew, or is an older copy of the one that was read before.
+    """
 
 
 @dataclass(frozen=True)

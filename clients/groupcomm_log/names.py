@@ -4,26 +4,22 @@
 
     000001-000000000000000-000000000099999-9f86d081.parquet   epoch, first and last row, CRC-32
     _live-000001-000000000100000.arrows                       epoch, first row
-    _log.json                                                 the identity of the log
+    _log.json                                                 the manifest: format and epochs
     _lock                                                     held by the recorder
     _damaged-...                                              kept for people who want to look at it
 
 Readers of whole folders pass over names with ``_`` or ``.`` in front.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from groupcomm_log.errors import LogError
+from groupcomm_log.manifest import MANIFEST, check_format
 from groupcomm_log.schema import Offset
 
-FORMAT: Final = 1
-"""The format of logs that this release reads and writes."""
-
-MANIFEST: Final = "_log.json"
 LOCK: Final = "_lock"
 DAMAGED: Final = "_damaged-"
 UNFINISHED: Final = ".new"
@@ -78,22 +74,8 @@ def list_segments(folder: Path) -> list[Segment]:
         is_log = False
     if not is_log:
         raise LogError(f"{folder}: there is no log; groupcomm record writes one")
-    _check_format(folder)
+    check_format(folder)
     return sorted(found, key=lambda segment: (segment.first, segment.is_live))
-
-
-def _check_format(folder: Path) -> None:
-    """Raise LogError if a later release has written the log; a damaged manifest says nothing."""
-    path = folder / MANIFEST
-    try:
-        form = int(json.loads(path.read_bytes())["format"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if form > FORMAT:
-        raise LogError(
-            f"{path}: the log has format {form}, and this release reads and writes format {FORMAT}:"
-            " use the release that wrote it, or a later one"
-        )
 
 
 def _segment(path: Path) -> Segment | None:

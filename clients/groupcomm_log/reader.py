@@ -14,8 +14,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupcomm_log.errors import Damage, LogDamaged, LogError, LogRemoved
+from groupcomm_log.errors import Damage, LogDamaged, LogError, LogRemoved, LogReplaced
 from groupcomm_log.live import Frame, read_frames
+from groupcomm_log.manifest import Manifest, read_manifest
 from groupcomm_log.names import Segment, list_segments
 from groupcomm_log.schema import MESSAGE, OFFSET, SCHEMA, Offset
 from groupcomm_log.sealed import check_sealed, read_sealed
@@ -58,7 +59,7 @@ class LogReader:
 
     def begin(self) -> Offset:
         """Return the offset of the first row, or of the first row to come."""
-        return next((segment.first for segment in self.segments()), BEGIN)
+        return next((each.first for each in self.segments() if _has_rows(each)), BEGIN)
 
     def end(self) -> Offset:
         """Return the offset after the last row."""
@@ -66,9 +67,11 @@ class LogReader:
             if segment.last is not None:
                 return segment.last._replace(row=segment.last.row + 1)
             try:
-                return segment.first._replace(row=self._live_end(segment))
+                row = self._live_end(segment)
             except FileNotFoundError:  # the file was sealed in this moment
                 return self.end()
+            if row > segment.first.row:  # else nothing may ever have its epoch
+                return segment.first._replace(row=row)
         return BEGIN
 
     def _live_end(self, segment: Segment) -> int:
@@ -79,6 +82,57 @@ class LogReader:
         self._ends[segment.path] = at, row
         return row
 
+    def check(self, offset: Offset, *, may_lack: bool = False) -> None:
+        """Check that one may go on at an offset: what this log had before it is what was read.
+
+        Args:
+            offset: the offset of a row of this log, or behind one; or BEGIN.
+            may_lack: whether rows before the offset may have been lost since, with their epoch's
+                end.
+
+        Raises:
+            LogReplaced: it is of another log, or of rows that this log has lost.
+            LogError, OSError: see `batches`.
+        """
+        self._check(offset, self.segments(), may_lack=may_lack)
+
+    def _check(
+        self, offset: Offset, segments: Sequence[Segment], *, may_lack: bool = False
+    ) -> None:
+        if offset.epoch == BEGIN.epoch:
+            return
+        if offset.epoch not in [segment.first.epoch for segment in segments]:
+            known = (read_manifest(self.folder) or Manifest()).epochs
+            was_counted = not known and segments and offset < segments[0].first
+            if offset.epoch not in known and not was_counted:
+                raise LogReplaced(
+                    f"{self.folder}: row {offset.row} of epoch {offset.epoch} is of another log:"
+                    " this one was recorded anew, or is another copy that was continued; read it"
+                    " from its beginning, with a new checkpoint or state"
+                )
+        later = _first_after(segments, offset.epoch)
+        if later is not None and offset.row > later.row and not may_lack:
+            raise LogReplaced(
+                f"{self.folder}: epoch {offset.epoch} ends before row {later.row}, and rows up to"
+                f" {offset.row - 1} were read: this is an older copy that was continued, or a power"
+                " failure has lost them; to go on with the rows that are there, begin with row"
+                f" {later.row} of epoch {later.epoch}"
+            )
+
+    def next_existing(self, offset: Offset) -> Offset:
+        """Return an offset, or that of the next row if its own was removed or lost.
+
+        Raises:
+            LogReplaced: it is of another log.
+            LogError, OSError: see `batches`.
+        """
+        segments = self.segments()
+        self._check(offset, segments, may_lack=True)
+        later = _first_after(segments, offset.epoch)
+        if segments and offset < segments[0].first:
+            return segments[0].first
+        return later if later is not None and offset.row > later.row else offset
+
     def batches(
         self,
         start: Offset = BEGIN,
@@ -88,7 +142,7 @@ class LogReader:
         """Yield rows in their order, in batches that are not empty, up to the present end.
 
         Args:
-            start: offset of the first row, which need not exist.
+            start: offset of the first row, or that behind the last one that was read.
             stop: offset after the last row; None for all rows.
             columns: columns in this order; None for all.
 
@@ -96,10 +150,13 @@ class LogReader:
             LogError: there is no log.
             LogDamaged: see `on_damage`.
             LogRemoved: retention has removed rows before they were reached.
+            LogReplaced: the start or the stop is not of this log; see `check`.
             OSError: a file cannot be read.
         """
         names = SCHEMA.names if columns is None else list(columns)
         read = list(dict.fromkeys([*names, *OFFSET]))
+        if stop is not None:
+            self.check(stop, may_lack=True)
         for batch in self._from(start, read):
             wanted = batch if stop is None else _before(batch, stop)
             if wanted.num_rows:
@@ -109,6 +166,10 @@ class LogReader:
 
     def _from(self, start: Offset, columns: list[str]) -> Iterator[pa.RecordBatch]:
         segments = self.segments()
+        self._check(start, segments)
+        first = segments[0].first if segments else BEGIN
+        if start != BEGIN and start < first and start.row < first.row:
+            raise self._removed(start.row, first.row - 1)
         while segments:
             segment = segments.pop(0)
             if segment.last is not None and segment.last < start:
@@ -121,13 +182,16 @@ class LogReader:
                         start = _offset_behind(wanted)
             except FileNotFoundError:
                 segments = self.segments()
-                if not segment.is_live and segment.path not in [s.path for s in segments]:
-                    raise LogRemoved(
-                        f"{self.folder}: rows {max(start, segment.first).row} to"
-                        f" {segment.last and segment.last.row} were removed before they were"
-                        " read; have the recorder keep more, or read on from the first row that is"
-                        " left"
-                    ) from None
+                self._check(start, segments)
+                if segment.last is not None and segment.path not in [s.path for s in segments]:
+                    begin = max(start, segment.first)
+                    raise self._removed(begin.row, segment.last.row) from None
+
+    def _removed(self, first: int, last: int) -> LogRemoved:
+        return LogRemoved(
+            f"{self.folder}: rows {first} to {last} were removed before they were read; have the"
+            " recorder keep more, or read on from the first row that is left"
+        )
 
     def _read(self, segment: Segment, columns: list[str]) -> Iterator[pa.RecordBatch]:
         if segment.is_live:
@@ -144,6 +208,21 @@ class LogReader:
             return
         for batch in read_sealed(segment, columns):
             yield batch.select(columns)
+
+
+def _first_after(segments: Sequence[Segment], epoch: int) -> Offset | None:
+    """Return the first row of a later epoch than this one; None if there is none."""
+    return next((each.first for each in segments if each.first.epoch > epoch), None)
+
+
+def _has_rows(segment: Segment) -> bool:
+    """Return whether a file has rows: a live one may have none, and then nothing has its epoch."""
+    if not segment.is_live:
+        return True
+    try:
+        return any(isinstance(each, Frame) and each.count for each in read_frames(segment.path))
+    except FileNotFoundError:
+        return True  # it was sealed in this moment
 
 
 def _offset_behind(batch: pa.RecordBatch) -> Offset:
@@ -230,7 +309,7 @@ def find_start(reader: LogReader, start: Start) -> Offset:
         LogError, OSError: see `LogReader.batches`.
     """
     if start.offset is not None:
-        return start.offset
+        return reader.next_existing(start.offset)
     if start.row is not None:
         return _first_row(reader, "row", pa.scalar(start.row, pa.int64()))
     if start.time is not None:

@@ -13,7 +13,7 @@ _NAMES: Final = pa.list_(pa.string())
 
 SCHEMA: Final = pa.schema(
     [
-        pa.field("epoch", pa.int64()),  # the number of starts of a recorder on this folder
+        pa.field("epoch", pa.int64()),  # of a start of the recorder, rising, in no other log
         pa.field("row", pa.int64()),  # from 0, rising by one
         pa.field("kind", pa.string()),  # one of KINDS
         pa.field("received", pa.timestamp("us", tz="UTC")),  # by the recorder's wall clock
@@ -64,11 +64,11 @@ def schema_of(names: Iterable[str]) -> pa.Schema:
 
 
 class Offset(NamedTuple):
-    """The name of a row: offsets of one log increase, and none is used twice.
+    """The name of a row: offsets of one log increase, and none is used twice, by no other log.
 
     Attributes:
-        epoch: increases with each start of a recorder. If a power failure destroyed a row that
-            somebody had read, its number occurs again, in a later epoch.
+        epoch: increases with each start of a recorder, by a random step. If a power failure
+            destroyed a row that somebody had read, its number occurs again, in a later epoch.
         row: row number from 0, which continues through epochs.
     """
 

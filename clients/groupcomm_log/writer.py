@@ -3,14 +3,13 @@
 It blocks, so a program with an event loop calls it in threads: `append` in one, `tend` in another.
 """
 
-import json
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,14 +18,8 @@ import pyarrow.compute as pc
 from groupcomm_log.disk import Disk
 from groupcomm_log.live import encode_batch, encode_schema
 from groupcomm_log.lock import SharedLock, lock_folder
-from groupcomm_log.names import (
-    FORMAT,
-    MANIFEST,
-    UNFINISHED,
-    Segment,
-    list_segments,
-    live_name,
-)
+from groupcomm_log.manifest import MANIFEST, Manifest, draw_step, read_manifest
+from groupcomm_log.names import UNFINISHED, Segment, list_segments, live_name
 from groupcomm_log.recovery import Found, Unsealed, find_contents, seal_live
 from groupcomm_log.schema import SCHEMA, Offset
 
@@ -67,6 +60,7 @@ class LogWriter:
         lock: SharedLock | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        step: Callable[[], int] = draw_step,
     ) -> None:
         """Continue the log in a folder.
 
@@ -77,6 +71,7 @@ class LogWriter:
             lock: a lock that is to cover the folder; None: it has one of its own.
             clock: the wall clock, seconds since 1970; for retention.
             monotonic: seconds; for sealing.
+            step: returns by how much the epoch is above the one before.
 
         Raises:
             LogBusy: another recorder writes to it.
@@ -95,13 +90,17 @@ class LogWriter:
         try:
             for left_over in folder.glob(f".*{UNFINISHED}"):
                 self._disk.remove(left_over)
-            if not (folder / MANIFEST).exists():
-                self._write_manifest(kept_from=0)
-            self.found: Found = find_contents(list_segments(folder))
+            manifest = read_manifest(folder)
+            self._manifest = manifest or Manifest()
+            if manifest is None:
+                self._write_manifest(self._manifest)
+            segments = list_segments(folder)
+            self.found: Found = find_contents(segments)
         except BaseException:
             self._unlock()
             raise
-        self.epoch = self.found.epoch + 1
+        self._earlier = {segment.first.epoch for segment in segments}
+        self.epoch = max(self.found.epoch, *self._manifest.epochs[-1:], 0) + step()
         self.next_row = self.found.next_row
         self._unsealed = deque(self.found.unsealed)
 
@@ -127,6 +126,8 @@ class LogWriter:
             schema=SCHEMA,
         )
         with self._live_lock:
+            if self.epoch not in self._manifest.epochs:  # first, so that readers know it for ever
+                self._write_manifest(self._manifest.with_epochs(*self._earlier, self.epoch))
             if self._live is None:
                 first = Offset(self.epoch, self.next_row)
                 self._live = _LiveFile(self._disk, self._folder, first, self._monotonic())
@@ -227,15 +228,17 @@ class LogWriter:
     def _remove(self, going: Sequence[Segment]) -> None:
         if going:
             assert going[-1].last is not None
-            self._write_manifest(kept_from=going[-1].last.row + 1)
+            with self._live_lock:
+                self._write_manifest(replace(self._manifest, kept_from=going[-1].last.row + 1))
         for segment in going:
             self._disk.remove(segment.path)
 
-    def _write_manifest(self, kept_from: int) -> None:
+    def _write_manifest(self, manifest: Manifest) -> None:
         temporary = self._folder / f".{MANIFEST}{UNFINISHED}"
         with self._disk.synced_file(temporary) as file:
-            file.write(json.dumps({"format": FORMAT, "kept_from": kept_from}).encode())
+            file.write(manifest.encode())
         self._disk.rename(temporary, self._folder / MANIFEST)
+        self._manifest = manifest
 
 
 class _LiveFile:

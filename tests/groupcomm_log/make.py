@@ -4,13 +4,17 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
 from groupcomm_log.disk import Disk
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import MESSAGE, Offset, rows_of
 from groupcomm_log.writer import LogWriter
+
+open_log: Final = partial(LogWriter, step=lambda: 1)
+"""Opens a log whose epochs are 1, 2, 3 and so on."""
 
 
 def append(writer: LogWriter, *data: bytes) -> Offset:

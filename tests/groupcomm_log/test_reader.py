@@ -12,12 +12,12 @@ from groupcomm_log.errors import Damage, LogDamaged, LogError, LogRemoved
 from groupcomm_log.reader import LogReader, find_start, parse_start
 from groupcomm_log.schema import GAP, MESSAGE, VIEW, Offset, rows_of
 from groupcomm_log.writer import Limits, LogWriter
-from tests.groupcomm_log.make import QuickDisk, append, contents, crash
+from tests.groupcomm_log.make import QuickDisk, append, contents, crash, open_log
 
 
 def make(folder: Path, *batches: list[bytes], sealed: int = 0) -> LogWriter:
     """A log of one epoch, of which the first batches are sealed, each in a file."""
-    writer = LogWriter(folder, disk=QuickDisk())
+    writer = open_log(folder, disk=QuickDisk())
     for at, batch in enumerate(batches):
         append(writer, *batch)
         if at < sealed:
@@ -132,7 +132,7 @@ def test_damage_in_a_live_file_is_found_by_readers_and_marked_when_it_is_sealed(
     with pytest.raises(LogDamaged, match="which held rows 1 to 2: the checksum is wrong"):
         contents(tmp_path)
     crash(writer)
-    LogWriter(tmp_path).close()
+    open_log(tmp_path).close()
     assert contents(tmp_path, "row", "kind", "cause") == [
         (0, MESSAGE, None),
         (1, GAP, "damage"),
@@ -165,7 +165,7 @@ def mixed(folder: Path) -> LogReader:
     begin = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
     row = 0
     for kinds in ([MESSAGE, VIEW, MESSAGE], [GAP, MESSAGE, MESSAGE]):
-        writer = LogWriter(folder, disk=QuickDisk())
+        writer = open_log(folder, disk=QuickDisk())
         for kind in kinds:
             received = datetime.fromtimestamp(begin + row, UTC)
             writer.append(rows_of([{"kind": kind, "received": received}]))
@@ -213,7 +213,7 @@ def test_a_log_of_a_later_format_is_neither_read_nor_written(tmp_path: Path) -> 
     make(tmp_path, [b"0"]).close()
     manifest = tmp_path / "_log.json"
     manifest.write_text('{"format": 2, "kept_from": 0}')
-    for use in (lambda: LogReader(tmp_path).begin(), lambda: LogWriter(tmp_path)):
+    for use in (lambda: LogReader(tmp_path).begin(), lambda: open_log(tmp_path)):
         with pytest.raises(LogError, match="has format 2, and this release reads and writes"):
             use()
     assert manifest.read_text() == '{"format": 2, "kept_from": 0}'

@@ -18,8 +18,16 @@ from groupcomm_log.errors import Damage, LogBusy
 from groupcomm_log.live import read_frames
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import SCHEMA, Offset, rows_of
-from groupcomm_log.writer import Limits, LogWriter
-from tests.groupcomm_log.make import FailingDisk, QuickDisk, append, contents, crash, live_file
+from groupcomm_log.writer import Limits
+from tests.groupcomm_log.make import (
+    FailingDisk,
+    QuickDisk,
+    append,
+    contents,
+    crash,
+    live_file,
+    open_log,
+)
 
 BATCHES = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=5), min_size=1, max_size=6)
 
@@ -39,7 +47,7 @@ def test_a_crash_in_any_byte_of_a_write_loses_nothing_that_was_acknowledged(
     """The last batch is cut off anywhere; the rest was acknowledged, and some of it sealed."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        writer = LogWriter(folder, disk=QuickDisk())
+        writer = open_log(folder, disk=QuickDisk())
         *acknowledged, last = batches
         for at, batch in enumerate(acknowledged):
             append(writer, *batch)
@@ -55,7 +63,7 @@ def test_a_crash_in_any_byte_of_a_write_loses_nothing_that_was_acknowledged(
             file.truncate(size)
         crash(writer)
 
-        after = LogWriter(folder, disk=QuickDisk())
+        after = open_log(folder, disk=QuickDisk())
         kept = flat(batches if size == whole else acknowledged)
         assert after.next_row == len(kept)
         assert bool(after.found.damage) == (before < size < whole)
@@ -73,7 +81,7 @@ def test_of_a_live_file_that_lost_its_end_the_batches_before_are_read(
 ) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
-        writer = LogWriter(folder, disk=QuickDisk())
+        writer = open_log(folder, disk=QuickDisk())
         ends = [0]
         for batch in batches:
             append(writer, *batch)
@@ -85,7 +93,7 @@ def test_of_a_live_file_that_lost_its_end_the_batches_before_are_read(
         whole = sum(end <= size for end in ends[1:])
         expected = numbered(*flat(batches[:whole]))
         assert contents(folder) == expected
-        LogWriter(folder, disk=QuickDisk()).close()
+        open_log(folder, disk=QuickDisk()).close()
         assert contents(folder) == expected
 
 
@@ -95,7 +103,7 @@ def test_a_flipped_bit_in_a_live_file_is_found_and_costs_one_batch(
 ) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
-        writer = LogWriter(folder, disk=QuickDisk())
+        writer = open_log(folder, disk=QuickDisk())
         for batch in batches:
             append(writer, *batch)
         crash(writer)
@@ -109,7 +117,7 @@ def test_a_flipped_bit_in_a_live_file_is_found_and_costs_one_batch(
 
         (damage,) = [each for each in read_frames(live) if isinstance(each, Damage)]
         assert (damage.path, damage.at, damage.size) == (live, hit.at, len(hit.data))
-        writer = LogWriter(folder, disk=QuickDisk())
+        writer = open_log(folder, disk=QuickDisk())
         assert writer.found.damage == [damage]
         append(writer, b"behind")
         writer.close()
@@ -124,7 +132,7 @@ def test_a_flipped_bit_in_a_live_file_is_found_and_costs_one_batch(
 
 
 def test_any_arrow_library_reads_a_live_file(tmp_path: Path) -> None:
-    writer = LogWriter(tmp_path)
+    writer = open_log(tmp_path)
     append(writer, b"1", b"2")
     append(writer, b"3")
     with pa.ipc.open_stream(live_file(tmp_path).read_bytes()) as stream:
@@ -135,14 +143,14 @@ def test_any_arrow_library_reads_a_live_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 1000, 10_000_000])
 def test_data_that_does_not_compress_is_written(tmp_path: Path, size: int) -> None:
     data = Random(1).randbytes(size)
-    writer = LogWriter(tmp_path)
+    writer = open_log(tmp_path)
     append(writer, data, data)
     assert contents(tmp_path) == numbered(data, data)
     writer.close()
 
 
 def test_any_parquet_library_reads_the_sealed_files(tmp_path: Path) -> None:
-    writer = LogWriter(tmp_path, Limits(seal_bytes=1))
+    writer = open_log(tmp_path, Limits(seal_bytes=1))
     append(writer, b"1", b"2")
     append(writer, b"3")
     (first, second) = writer.tend()
@@ -161,7 +169,7 @@ def test_a_file_may_have_several_row_groups(
 ) -> None:
     monkeypatch.setattr("groupcomm_log.sealed.GROUP_BYTES", 500)
     rows = [b"%d" % number for number in range(20)]
-    writer = LogWriter(tmp_path)
+    writer = open_log(tmp_path)
     for row in rows:
         append(writer, row)
     (path,) = writer.close()
@@ -171,7 +179,7 @@ def test_a_file_may_have_several_row_groups(
 
 def test_files_are_sealed_by_time(tmp_path: Path) -> None:
     now = [1000.0]
-    writer = LogWriter(tmp_path, Limits(seal_s=10), monotonic=lambda: now[0])
+    writer = open_log(tmp_path, Limits(seal_s=10), monotonic=lambda: now[0])
     append(writer, b"1")
     now[0] += 9
     assert writer.tend() == []
@@ -183,17 +191,17 @@ def test_files_are_sealed_by_time(tmp_path: Path) -> None:
 
 
 def test_only_one_writes_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = LogWriter(tmp_path)
+    writer = open_log(tmp_path)
     monkeypatch.setattr("groupcomm_log.lock.PATIENCE_S", 0.0)
     with pytest.raises(LogBusy, match="another recorder writes to it"):
-        LogWriter(tmp_path)
+        open_log(tmp_path)
     writer.close()
-    LogWriter(tmp_path).close()
+    open_log(tmp_path).close()
 
 
 def test_each_start_is_an_epoch_and_rows_go_on(tmp_path: Path) -> None:
     for number in range(3):
-        writer = LogWriter(tmp_path)
+        writer = open_log(tmp_path)
         assert append(writer, b"%d" % number) == Offset(number + 1, number)
         writer.close()
     assert contents(tmp_path) == [(1, 0, b"0"), (2, 1, b"1"), (3, 2, b"2")]
@@ -211,7 +219,7 @@ def test_a_failed_write_can_be_tried_again(
     tmp_path: Path, error: int, failing: list[str], rolled: bool
 ) -> None:
     disk = FailingDisk(error)
-    writer = LogWriter(tmp_path, disk=disk)
+    writer = open_log(tmp_path, disk=disk)
     append(writer, b"1")
     if rolled:
         writer._roll()
@@ -236,7 +244,7 @@ def test_a_failed_write_can_be_tried_again(
 def test_a_crash_behind_a_failed_sync_doubles_nothing(tmp_path: Path, retried: bool) -> None:
     """The file holds rows that were not acknowledged, and perhaps the next one has them, too."""
     disk = FailingDisk(errno.EIO)
-    writer = LogWriter(tmp_path, disk=disk)
+    writer = open_log(tmp_path, disk=disk)
     append(writer, b"1")
     disk.failing = {"sync", "truncate"}
     with pytest.raises(OSError, match="Errno"):
@@ -245,7 +253,7 @@ def test_a_crash_behind_a_failed_sync_doubles_nothing(tmp_path: Path, retried: b
         disk.failing = set()
         append(writer, b"2", b"3")
     crash(writer)
-    writer = LogWriter(tmp_path)
+    writer = open_log(tmp_path)
     rows = [b"1", b"2", b"3"][: 3 if retried else 2]
     assert writer.next_row == len(rows)
     append(writer, b"behind")
@@ -258,7 +266,7 @@ def test_a_crash_behind_a_failed_sync_doubles_nothing(tmp_path: Path, retried: b
 @pytest.mark.parametrize("call", ["synced_file", "fill", "rename", "remove"])
 def test_a_file_that_cannot_be_sealed_is_sealed_later(tmp_path: Path, call: str) -> None:
     disk = FailingDisk()
-    writer = LogWriter(tmp_path, Limits(seal_bytes=1), disk=disk)
+    writer = open_log(tmp_path, Limits(seal_bytes=1), disk=disk)
     append(writer, b"1")
     disk.failing = {call}
     for _ in range(2):
@@ -278,13 +286,13 @@ def test_a_file_that_cannot_be_sealed_is_sealed_later(tmp_path: Path, call: str)
 @pytest.mark.parametrize("call", ["synced_file", "rename", "remove"])
 def test_a_crash_while_sealing_doubles_nothing(tmp_path: Path, call: str) -> None:
     disk = FailingDisk(failing=[])
-    writer = LogWriter(tmp_path, Limits(seal_bytes=1), disk=disk)
+    writer = open_log(tmp_path, Limits(seal_bytes=1), disk=disk)
     append(writer, b"1", b"2")
     disk.failing = {call}
     with pytest.raises(OSError, match="Errno"):
         writer.tend()
     crash(writer)
-    writer = LogWriter(tmp_path)
+    writer = open_log(tmp_path)
     writer.close()
     assert contents(tmp_path) == numbered(b"1", b"2")
     assert len(list(tmp_path.glob("*.parquet"))) == 1
@@ -292,8 +300,8 @@ def test_a_crash_while_sealing_doubles_nothing(tmp_path: Path, call: str) -> Non
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Read-only file system"):
-        LogWriter(tmp_path, disk=FailingDisk(errno.EROFS, ["synced_file"]))
-    LogWriter(tmp_path).close()  # the first writer has released the lock
+        open_log(tmp_path, disk=FailingDisk(errno.EROFS, ["synced_file"]))
+    open_log(tmp_path).close()  # the first writer has released the lock
 
 
 # ---- retention ----
@@ -304,7 +312,7 @@ def sealed_rows(folder: Path) -> list[int]:
 
 
 def test_the_oldest_files_go_by_size(tmp_path: Path) -> None:
-    writer = LogWriter(tmp_path, Limits(seal_bytes=1, keep_bytes=30_000))
+    writer = open_log(tmp_path, Limits(seal_bytes=1, keep_bytes=30_000))
     for number in range(20):
         append(writer, b"%d" % number)
         writer.tend()
@@ -318,7 +326,7 @@ def test_the_oldest_files_go_by_size(tmp_path: Path) -> None:
 
 def test_old_files_go_but_for_the_newest(tmp_path: Path) -> None:
     now = [0.0]
-    writer = LogWriter(tmp_path, Limits(seal_bytes=1, keep_s=100), clock=lambda: now[0])
+    writer = open_log(tmp_path, Limits(seal_bytes=1, keep_s=100), clock=lambda: now[0])
     for _ in range(3):
         append(writer, b"x")
         writer.tend()
@@ -330,6 +338,6 @@ def test_old_files_go_but_for_the_newest(tmp_path: Path) -> None:
     writer.tend()
     assert sealed_rows(tmp_path) == [2]
     writer.close()
-    writer = LogWriter(tmp_path)
+    writer = open_log(tmp_path)
     assert (writer.epoch, writer.next_row) == (2, 3)
     writer.close()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from groupcomm.errors import ConfigError
-from groupcomm_log.errors import LogDamaged, LogRemoved
+from groupcomm_log.errors import LogDamaged, LogRemoved, LogReplaced
 from groupcomm_log.names import list_segments
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, SCHEMA, VIEW, Offset, rows_of
@@ -24,7 +24,7 @@ from groupcomm_spark.logs import read_logs
 from groupcomm_spark.reading.options import KNOWN, Place, ReadOptions, parse_options
 from groupcomm_spark.reading.planning import Planner, to_tasks
 from groupcomm_spark.reading.rows import read_parts
-from tests.groupcomm_log.make import QuickDisk, crash, live_file
+from tests.groupcomm_log.make import QuickDisk, crash, live_file, open_log
 
 ROWS: list[dict[str, Any]] = [
     {"kind": GAP, "cause": "begin", "groups": ["a"], "data": b"{}"},
@@ -40,7 +40,7 @@ ROWS: list[dict[str, Any]] = [
 
 def make_epoch(folder: Path, sealed: Sequence[int], live: int = 0) -> LogWriter:
     """Return files with this many rows each, and one live file; ROWS come again and again."""
-    writer = LogWriter(folder, disk=QuickDisk())
+    writer = open_log(folder, disk=QuickDisk())
     for count in sealed:
         write(writer, count)
         writer._roll()
@@ -128,7 +128,7 @@ def test_a_schema_of_the_user_says_which_columns(spark: SparkSession, tmp_path: 
 
 @pytest.mark.long
 def test_an_empty_log_has_no_rows_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    LogWriter(tmp_path, disk=QuickDisk()).close()
+    open_log(tmp_path, disk=QuickDisk()).close()
     assert load(spark, tmp_path).count() == 0
 
 
@@ -251,7 +251,12 @@ def test_any_rows_of_any_files_are_read(
 
     wanted = [row for row in written(folder) if behind(row, start) and not behind(row, stop)]
     texts = [f"{row}" if epoch is None else f"{epoch}:{row}" for epoch, row in (start, stop)]
-    assert read(folder, fromRow=texts[0], toRow=texts[1]) == wanted
+    epochs = {None, 0, *(row["epoch"] for row in written(folder))}
+    if {start[0], stop[0]} <= epochs:
+        assert read(folder, fromRow=texts[0], toRow=texts[1]) == wanted
+    else:
+        with pytest.raises(LogReplaced, match="is of another log"):
+            read(folder, fromRow=texts[0], toRow=texts[1])
 
 
 @pytest.mark.parametrize(
@@ -270,7 +275,7 @@ def test_rows_are_chosen(tmp_path: Path, options: dict[str, str], rows: list[int
 
 
 def test_an_empty_log_has_no_rows(tmp_path: Path) -> None:
-    LogWriter(tmp_path, disk=QuickDisk()).close()
+    open_log(tmp_path, disk=QuickDisk()).close()
     assert read(tmp_path) == []
 
 

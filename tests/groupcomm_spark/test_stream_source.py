@@ -1,6 +1,8 @@
 """``spark.readStream.format("groupcomm")``: a log as it grows, and where a query goes on."""
 
 import json
+import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 
-from groupcomm_log.errors import LogError, LogRemoved
+from groupcomm_log.errors import LogRemoved, LogReplaced
 from groupcomm_log.names import list_segments
-from groupcomm_log.schema import Offset
+from groupcomm_log.writer import LogWriter
 from groupcomm_spark.errors import plain
 from groupcomm_spark.reading.options import parse_options
 from groupcomm_spark.reading.readers import StreamReader
-from tests.groupcomm_log.make import contents, crash
+from tests.groupcomm_log.make import QuickDisk, contents, crash
 from tests.groupcomm_spark.test_source import make_epoch, write
 
 
@@ -182,8 +184,8 @@ def test_rows_that_come_later_are_not_available_now(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_rows_whose_numbers_come_again_after_a_power_failure_are_read(tmp_path: Path) -> None:
-    """They were seen before they were synced, and lost: others have their numbers now."""
+def test_rows_that_were_read_and_lost_are_reported(tmp_path: Path) -> None:
+    """A power failure took them before they were synced, or the log is an older copy."""
     crash(make_epoch(tmp_path, [2], live=3))
     stream = reader(tmp_path)
     end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
@@ -192,16 +194,40 @@ def test_rows_whose_numbers_come_again_after_a_power_failure_are_read(tmp_path: 
     live.write_bytes(live.read_bytes()[:-10])
     assert reader(tmp_path).latestOffset(end, ReadAllAvailable()) == end
     make_epoch(tmp_path, [], live=2).close()
-    after = stream.latestOffset(end, ReadAllAvailable())
+    with pytest.raises(LogReplaced, match="epoch 1 ends before row 4, and rows up to 4 were read"):
+        stream.latestOffset(end, ReadAllAvailable())
+    lenient = reader(tmp_path, failOnDataLoss="false")
+    after = lenient.latestOffset(end, ReadAllAvailable())
     assert after == offset(2, 6)
-    assert batch(stream, end, after) == [4, 5]
+    assert batch(lenient, end, after) == [4, 5]
     assert contents(tmp_path, "epoch", "row")[-3:] == [(1, 3), (2, 4), (2, 5)]
 
 
-def test_a_checkpoint_of_another_log_is_reported(tmp_path: Path) -> None:
-    make_epoch(tmp_path, [2]).close()
-    with pytest.raises(LogError, match="epoch 3: it is of another log; use another checkpoint"):
-        reader(tmp_path).latestOffset(Offset(3, 7)._asdict(), ReadAllAvailable())
+@pytest.mark.parametrize("rows", [1, 5, 20])
+def test_a_checkpoint_of_a_log_that_was_recorded_anew_is_refused(tmp_path: Path, rows: int) -> None:
+    """However many rows the new log has: at the end of a batch, and in one that is repeated."""
+    with closing(LogWriter(tmp_path / "log", disk=QuickDisk())) as writer:
+        write(writer, 5)
+        stream = reader(tmp_path / "log")
+        begin = stream.initialOffset()
+        end = stream.latestOffset(begin, ReadAllAvailable())
+    shutil.rmtree(tmp_path / "log")
+    with closing(LogWriter(tmp_path / "log", disk=QuickDisk())) as writer:
+        write(writer, rows)
+        for lenient in ("true", "false"):
+            again = reader(tmp_path / "log", failOnDataLoss=lenient)
+            for read in (stream, again):
+                with pytest.raises(LogReplaced, match="is of another log: this one was recorded"):
+                    read.latestOffset(end, ReadAllAvailable())
+                for start in (begin, offset(0, 0)):
+                    with pytest.raises(LogReplaced, match="is of another log"):
+                        read.partitions(start, end)
+        place = f"{end['epoch']}:3"
+        for option in ("fromRow", "toRow"):
+            with pytest.raises(LogReplaced, match="row 3 of epoch"):
+                reader(tmp_path / "log", **{option: place}).reportLatestOffset()
+        with pytest.raises(LogReplaced, match="row 3 of epoch"):
+            reader(tmp_path / "log", startingOffset=place).initialOffset()
 
 
 def test_a_live_file_is_read_from_where_a_batch_begins(tmp_path: Path) -> None:

@@ -70,6 +70,10 @@ def test_cursors_are_shown_moved_and_removed(
             return read(cluster, 1)[0]
 
         assert move(format_position(positions[0])) == [b"2"]
+        ahead = f"9{format_position(positions[0])}"
+        status, _, messages = shell.tell("history", "cursors", "move", "bills", ahead)
+        assert status == 1
+        assert f"{ahead} is ahead of the history: a cursor must be at a place" in messages
         assert move("earliest") == [b"1"]
         assert move("@0") == [b"1"]
         assert shell.tell("history", "cursors", "move", "bills", "now")[0] == 0

@@ -10,9 +10,9 @@ import pytest
 from groupcomm.errors import ConfigError
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, SCHEMA, TRANSITION, VIEW, rows_of
-from groupcomm_log.writer import LogWriter
 from groupcomm_tools.cli import main
 from groupcomm_tools.recording.row_text import FIELDS, RowFormat
+from tests.groupcomm_log.make import open_log
 
 RECEIVED = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)
 PLACE: dict[str, Any] = {"view": "7.a.ff", "stamp": 5, "ring": 0, "bundle": 1, "message": 2}
@@ -41,7 +41,7 @@ ROWS: list[dict[str, Any]] = [
 @pytest.fixture
 def log(tmp_path: Path) -> str:
     folder = tmp_path / "log"
-    writer = LogWriter(folder)
+    writer = open_log(folder)
     writer.append(rows_of([{"received": RECEIVED, **row} for row in ROWS]))
     writer.close()
     return str(folder)

@@ -130,6 +130,30 @@ def test_a_gap_is_an_event(cluster: RunningCluster, shell: Shell, middle: dateti
     assert gap["next_start"] == gap["upto"]
 
 
+def test_a_place_ahead_of_the_history_is_told_by_every_command(
+    shell: Shell, middle: datetime
+) -> None:
+    ahead = ahead_of(read(shell, "--start", "earliest", "--count", "1")[0]["position"])
+    for words in (
+        ("sub", "g"),
+        ("sub", "g", "--stable"),
+        ("history", "read", "g", "h"),
+        ("history", "export", "--groups", "g"),
+    ):
+        status, output, messages = shell.tell(*words, "--start", ahead)
+        assert (status, output) == (1, "")
+        assert f"{ahead} is ahead of the history of g" in messages
+        assert "it is a place of another cluster, or" in messages
+        status, output, messages = shell.tell(*words, "--start", "earliest", "--until", ahead)
+        assert (status, output) == (2, "")
+        assert f"--until {ahead} is still to come, or is a place of another cluster" in messages
+
+
+def ahead_of(position: str) -> str:
+    view, _, rest = position.partition(".")
+    return f"{int(view) + 10**12}.{rest}"
+
+
 class Waiting:
     """A subscription that gives an event once it was asked some times."""
 

@@ -63,8 +63,8 @@ async def test_what_is_delivered_is_in_the_log(tmp_path: Path) -> None:
     view, *place = ordered.position
     assert [found[7][name] for name in PLACE] == [str(view), *place]
     assert [row["cause"] for row in read_rows(log, "gap")] == ["begin", "restart"]
-    assert {row["epoch"] for row in found[:6]} == {1}
-    assert {row["epoch"] for row in found[6:]} == {2}
+    (first,), (second,) = ({row["epoch"] for row in rows} for rows in (found[:6], found[6:]))
+    assert 0 < first < second
     joined, _ = (view for view in read_rows(log, "view") if view["cause"] == "join")
     assert joined["members"][1:] == joined["changed"] == joined["vs_set"]
     assert joined["members"][0].startswith("#ann#a/")

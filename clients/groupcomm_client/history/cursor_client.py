@@ -58,6 +58,7 @@ class CursorClient:
 
     Attributes:
         state: see `CursorState`.
+        name: its name.
         position: the highest place that archives are known to hold; None if the cursor does not
             exist.
         wanted: the latest acknowledgement; None if there is none.
@@ -85,7 +86,7 @@ class CursorClient:
         self.deadline: float | None = now
         self.alone_since: float | None = now
         self._me = me
-        self._name = name
+        self.name = name
         self._groups = tuple(sorted(set(groups)))
         self._number = number
         self._generation = 0
@@ -139,7 +140,7 @@ class CursorClient:
             self._refuse(answer.refusal)
         elif self.state is CursorState.FOUND and entry and entry.generation > self._generation:
             self._refuse(
-                f"cursor {self._name} was moved or removed by {entry.by}:"
+                f"cursor {self.name} was moved or removed by {entry.by}:"
                 " subscribe again to go on where it is now"
             )
         else:
@@ -187,7 +188,7 @@ class CursorClient:
         if self.state is not CursorState.FOUND or self._target is not None or wanted is None:
             return
         if not self.has_acknowledged(wanted):
-            self._target = CursorEntry(self._name, self._groups, self._generation, wanted)
+            self._target = CursorEntry(self.name, self._groups, self._generation, wanted)
             self.alone_since, self._silent_at = now, None
             self._send(now)
         self._set_deadline(now)
@@ -222,7 +223,7 @@ class CursorClient:
     def _send(self, now: float) -> None:
         self._sent_at = now
         if self._target is None:
-            data, level = encode(FindCursor(self._number, self._name, self._groups)), "AGREED"
+            data, level = encode(FindCursor(self._number, self.name, self._groups)), "AGREED"
         else:
             data, level = encode(PutCursor(self._number, self._target)), "SAFE"
         self._actions.append(Send(ARCHIVES, data, ServiceLevel[level]))

@@ -43,7 +43,8 @@ class Gap:
 
     Attributes:
         after: everything up to here was given; None if nothing was.
-        upto: events up to here may be missing; the next ones are behind this place.
+        upto: events up to here may be missing; the next ones are behind this place. It is before
+            `after` if that is a place of another history, which is ahead of this one.
     """
 
     after: Position | None
@@ -51,7 +52,10 @@ class Gap:
 
     def __str__(self) -> str:
         after = None if self.after is None else format_position(self.after)
-        return f"gap: events after {after} may be missing, up to {format_position(self.upto)}"
+        upto = format_position(self.upto)
+        if self.after is not None and self.upto < self.after:
+            return f"gap: {after} is ahead of the history, which goes on behind {upto}"
+        return f"gap: events after {after} may be missing, up to {upto}"
 
 
 @attrs.frozen(kw_only=True)

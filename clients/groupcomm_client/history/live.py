@@ -86,6 +86,8 @@ class LiveLine:
             nowhere.
         passed: everything of the line up to this place was queued, and is proven.
         has_mark_in_flight: whether a mark was sent that has not come back.
+        needs_mark: whether a mark is wanted although nothing waits for one.
+        marked: the place of the last mark of this session that has come back in a view of the line.
     """
 
     def __init__(
@@ -109,7 +111,8 @@ class LiveLine:
         self.me = me
         self.complete_after: Position | None = None
         self.passed: Position | None = None
-        self.has_mark_in_flight = False
+        self.has_mark_in_flight = self.needs_mark = False
+        self.marked: Position | None = None
         self._groups = frozenset(groups)
         self._stable = stable
         self._view = view
@@ -130,11 +133,10 @@ class LiveLine:
     def wants_mark(self) -> bool:
         """Return whether a mark would prove something."""
         return (
-            self._stable
-            and self._regular
+            self._regular
             and not self.has_mark_in_flight
             and self.complete_after is not None
-            and self._latest > self._proven
+            and (self.needs_mark or (self._stable and self._latest > self._proven))
         )
 
     def add_group(self, group: str) -> None:
@@ -193,6 +195,7 @@ class LiveLine:
         self.has_mark_in_flight = False
         if self._regular and self.complete_after is not None:
             assert mark.position is not None, "a mark is SAFE"
+            self.marked = mark.position
             self._prove(mark.position)
 
     def _on_group_view(self, view: GroupView) -> bool:
@@ -226,6 +229,7 @@ class LiveLine:
         self._joined = set()
         self._regular = True
         self.has_mark_in_flight = False
+        self.marked = None
         self._drop(None)
 
     # ---- the queue ----

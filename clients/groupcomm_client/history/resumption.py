@@ -15,6 +15,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
 from groupcomm_client.history.frames import HEAD, Channel, Offer, Part, Piece, decode_untrusted
 from groupcomm_client.history.given import CaughtUp, Gap, Given
+from groupcomm_client.history.live import MARK
 from groupcomm_client.history.places import just_before, place_of
 from groupcomm_client.history.refusals import Refusal, is_refusal
 from groupcomm_client.history.subscriber import Send, State, Subscriber
@@ -89,7 +90,7 @@ class Resumption:
                 if self._subscriber is None or event.majority is False:
                     self._pass_on(line, now)
                     self.given.append(event)
-            elif self._is_of_line(event):
+            elif self._is_mark(event) or self._is_of_line(event):
                 line.append(event)
             elif (refusal := self._refusal_in(event)) is not None:
                 self._pass_on(line, now)
@@ -98,6 +99,15 @@ class Resumption:
                 self._pass_on(line, now)
                 self.given.append(event)
         self._pass_on(line, now)
+
+    def _is_mark(self, event: Received) -> bool:
+        """Return whether an event is a mark, which is not for the program."""
+        return (
+            isinstance(event, Message)
+            and event.data == MARK
+            and event.sender == self._me
+            and event.groups == (self._me.name,)
+        )
 
     def _is_of_line(self, event: Received) -> bool:
         """Return whether the subscriber gives an event, or needs it."""
@@ -199,6 +209,10 @@ class Resumption:
                 if action.to.startswith("#"):
                     self._asked.add(action.to)
                 self._outgoing.append(action)
+        for gap in [each for each in subscriber.waiting if isinstance(each, Gap)]:
+            self._is_behind = True
+            # If it goes back, what follows is behind no place at which a group was joined before.
+            self._since = {group: min(place, gap.upto) for group, place in self._since.items()}
         if subscriber.state is not State.LIVE:
             self._is_behind = True
         if self._is_behind:

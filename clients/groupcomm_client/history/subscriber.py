@@ -115,6 +115,9 @@ class Subscriber:
         deadline: when to call `wake`; None for never.
         alone_since: since when it looks for an archive, in a view of the line, and none has
             answered; None if it does not, or one has.
+        ahead_of: a place of the line that its own place is ahead of, for good: the place is of
+            another line, and nothing is given. None if it is not, or if it went back behind a gap,
+            as it does with `alone_s`.
     """
 
     def __init__(
@@ -147,8 +150,7 @@ class Subscriber:
             is_archive: whether it may go on alone if no archive answers.
             queue_bytes: the bytes of live events that may wait; more are read from an archive.
             has_channels: whether the program can open channels to archives.
-            first_number: the number before that of its first question; several subscribers of one
-                session have numbers that differ.
+            first_number: the number before its first one; subscribers of one session differ in it.
             alone_s: when live events follow behind a gap if no archive answers; None for never.
             compacted: whether the last message of each key is enough of what nobody has as a whole.
             gap_wait_s: see `GapWait`; an archive waits as `ALONE_S` says instead.
@@ -160,20 +162,21 @@ class Subscriber:
         self.alone_since: float | None = None if start is Start.LATEST else now
         self.groups, self._start = tuple(groups), start
         self._is_archive, self._alone_s, self._compacted = is_archive, alone_s, compacted
+        self.ahead_of: Position | None = None
+        self._doubted = start if isinstance(start, Position) else None  # may be of another line
         self._gap_wait = GapWait(gap_wait_s, now)
         self._horizon: Position | None = None  # the last one that was told
-        self._progress = Progress(start if isinstance(start, Position) else None)
+        self._progress = Progress(self._doubted)
         self._numbers = first_number
-        self._first_find = first_number + 1  # of the first question since it looks for an archive
+        self._first_find = first_number + 1  # since it looks for an archive
         self._offers: dict[MemberId, Offer] = {}
         self._since, self._parts = now, PartReader()  # of this state, and of the next piece
         self._asked_at: float | None = None  # of the Find that is open
         self._stream: Stream | None = None
-        self._heard_at = now  # of the last piece, or grant
+        self._mark_at = self._heard_at = now  # the latter of the last piece, or grant
         self._piece_s, self._retry_s = PIECE_S, RETRY_S
         self._archives: Collection[MemberId] = ()  # the other members of their group, if known
-        self._mark_at, self._has_channels = now, has_channels
-        self._is_near = False  # whether what is read has come near to live events
+        self._has_channels, self._is_near = has_channels, False  # near to live events
         self._seen: Position | None = None  # `complete_after` when the last piece came
         self._unreachable: dict[MemberId, float] = {}  # until when no channel to it is opened
         self._actions: list[Action] = []
@@ -242,6 +245,8 @@ class Subscriber:
                 self._archives = [m for m in event.members if m != self.live.me]
                 return
         dropped = self.live.handle(event)
+        if isinstance(event, Reconnected):
+            self._doubted = self._progress.after
         if isinstance(event, Reconnected) or (dropped and self.state is State.LIVE):
             self._find(now)
         self._follow(now)
@@ -326,8 +331,8 @@ class Subscriber:
 
     def _look(self, now: float) -> None:
         """Ask the archives, or choose among their offers."""
-        if self.wants_live or len(self.waiting) > READ_AHEAD:
-            return  # it needs none; or the program has enough to do
+        if self.wants_live or self.ahead_of is not None or len(self.waiting) > READ_AHEAD:
+            return  # it needs none; or nobody can help; or the program has enough to do
         if not self.live.is_on_line and self.alone_since is not None:
             self.alone_since = now
         if self._asked_at is None or now >= self._asked_at + self._retry_s:
@@ -389,6 +394,8 @@ class Subscriber:
             return
         if any(map(self._is_behind, self._offers.values())):
             return  # it is asked again, and may have come this far
+        if self._doubted is not None and self.live.complete_after is not None:
+            return  # a mark will say whether the line has come this far
         lowest = lowest_of(self._offers, after, compacted=self._compacted)
         own = self.live.complete_after
         if own is not None and self._may_go_alone(now) and (lowest is None or own <= lowest[0]):
@@ -577,9 +584,32 @@ class Subscriber:
         if seen is not None and upto >= seen:
             self._is_near = True
 
+    def _clear_doubt(self) -> None:
+        """Find out whether the line has come to the place from which this goes on.
+
+        A daemon that is cut off, and does not know it yet, may be behind a place of the line. A
+        mark that comes back proves that it is not: the line has no later view then.
+        """
+        doubted, start, marked = self._doubted, self.live.complete_after, self.live.marked
+        if doubted is None or start is None:
+            return
+        is_ahead = doubted > start and (marked is None or doubted > marked)
+        self.live.needs_mark = is_ahead and marked is None
+        if not is_ahead:
+            self._doubted = None
+        elif marked is not None and self._alone_s is not None:
+            self._skip_to(start)
+            self._progress, self._doubted = Progress(start), None
+        elif marked is not None:
+            self._stop()
+            self.state, self.ahead_of, self.alone_since = State.FINDING, marked, None
+
     def _join_if_complete(self) -> None:
         """Give live events from here on, if history has reached them."""
+        self._clear_doubt()
         start, after = self.live.complete_after, self._progress.after
+        if self._doubted is not None:
+            return
         if start is None or not (self.wants_live or (after is not None and after >= start)):
             return
         self._stop()
@@ -619,7 +649,8 @@ class Subscriber:
 
     def _set_deadline(self, now: float) -> None:
         times = []
-        if self.state is State.FINDING and not self.wants_live and len(self.waiting) <= READ_AHEAD:
+        is_looking = self.state is State.FINDING and self.ahead_of is None
+        if is_looking and not self.wants_live and len(self.waiting) <= READ_AHEAD:
             if self._asked_at is None:
                 times.append(now)
             else:

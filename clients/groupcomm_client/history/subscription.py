@@ -13,8 +13,8 @@ from functools import partial
 from math import inf
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
-from groupcomm.clocks.stamp import Position
-from groupcomm.errors import Code, LocalProtocolError, SessionEnded
+from groupcomm.clocks.stamp import Position, format_position
+from groupcomm.errors import Code, LocalProtocolError, PlaceAhead, SessionEnded
 from groupcomm.events import Message
 from groupcomm_client.connection import GOODBYE_S, Connection
 from groupcomm_client.events import Received, Reconnected
@@ -123,6 +123,7 @@ class Subscription:
         Raises:
             TimeoutError: no event has arrived in time.
             LocalProtocolError: no archive has answered, and only one can have what comes next.
+            PlaceAhead: the place from which this goes on is ahead of the history.
             AccessRefused: the rules of the archives' daemons do not allow it.
             SessionEnded: the session is over, and no event is left.
         """
@@ -165,6 +166,7 @@ class Subscription:
     async def _wait(self, wait: object, left: float | None) -> None:
         """Wait for events, or until an archive should have answered."""
         assert callable(wait)
+        self._check_place()
         refused_at = self._check_refusal()
         if refused_at is not None:
             left = refused_at if left is None else min(left, refused_at)
@@ -179,6 +181,13 @@ class Subscription:
             await wait()
         else:
             await self._loop.timeout(left, wait)
+
+    def _check_place(self) -> None:
+        """Raise PlaceAhead if the place from which this goes on is ahead of the line."""
+        ahead_of, place = self._subscriber.ahead_of, self._subscriber.position
+        if ahead_of is not None and place is not None:
+            cursor = None if self._cursor is None else self._cursor.name
+            raise _place_ahead(self._subscriber.groups, place, ahead_of, cursor)
 
     def _check_refusal(self) -> float | None:
         """Raise AccessRefused if archives have refused, and none offers what comes next.
@@ -412,7 +421,7 @@ class Subscription:
         if self._cursor is not None or (deadline is not None and deadline < self._wakes_at):
             changed, self._has_deadline = self._has_deadline, self._loop.event()
             changed.set()
-        if subscriber.waiting:
+        if subscriber.waiting or subscriber.ahead_of is not None:
             self._notify()
 
     def _notify(self) -> None:
@@ -424,6 +433,18 @@ def _no_archive(groups: Sequence[str]) -> LocalProtocolError:
     return LocalProtocolError(
         f"no archive of {', '.join(groups)} has answered in {FOUND_S:g} s:"
         " start one with groupcomm history serve, or begin with LATEST"
+    )
+
+
+def _place_ahead(
+    groups: Sequence[str], place: Position, line: Position, cursor: str | None
+) -> PlaceAhead:
+    of = "" if cursor is None else f"cursor {cursor}: "
+    again = f"groupcomm history cursors move {cursor} earliest" if cursor else "EARLIEST"
+    return PlaceAhead(
+        f"{of}{format_position(place)} is ahead of the history of {', '.join(groups)}, which is at"
+        f" {format_position(line)}: it is a place of another cluster, or of this one before the"
+        f" state of its daemons was made anew; connect to the right one, or begin anew ({again})"
     )
 
 

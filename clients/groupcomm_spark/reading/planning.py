@@ -83,6 +83,10 @@ class Planner:
         self._stop = stop
         self._live: dict[Path, _LiveFile] = {}
 
+    def check(self, offset: Offset, *, may_lack: bool) -> None:
+        """Check that one may go on at an offset; see `LogReader.check`."""
+        self._reader.check(offset, may_lack=may_lack)
+
     def begin(self) -> Offset:
         """Return the offset of the first row, or of the first row to come."""
         return self._reader.begin()
@@ -100,6 +104,7 @@ class Planner:
 
         Raises:
             LogError: there is no log.
+            LogReplaced: the first row, or the one that is not wanted, is of another log.
             OSError: the folder or a live file cannot be read.
         """
         cut = [self._cut(part, start, stop) for part in self._all()]
@@ -115,6 +120,9 @@ class Planner:
 
     def _all(self) -> list[Part]:
         """Return all files with rows, with the rows that count in each."""
+        for place in (self._first, self._stop):
+            if place is not None and place.epoch is not None:
+                self.check(Offset(place.epoch, place.row), may_lack=True)
         for _ in range(_TRIES - 1):
             try:
                 return self._list_parts()

@@ -1,7 +1,7 @@
 """The two readers that Spark uses: for a log as it is, and for a log as it grows.
 
-The offset of a stream is that of the first row that it has not read: ``{"epoch": 1, "row": 4711}``.
-Spark keeps it in the query's checkpoint as text.
+The offset of a stream is that of the first row that it has not read, such as
+``{"epoch": 2863311530, "row": 4711}``. Spark keeps it in the query's checkpoint as text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from groupcomm_log.errors import LogError, LogRemoved
+from groupcomm_log.errors import LogRemoved
 from groupcomm_log.schema import Offset
 from groupcomm_spark.reading.options import LATEST, Place, ReadOptions
 from groupcomm_spark.reading.planning import Planner, to_tasks
@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             LogError: there is no log.
-            LogRemoved: the requested row was removed.
+            LogRemoved, LogReplaced: the requested row was removed, or is of another log.
         """
         start, planner = self._options.start, self._planner
         if start == LATEST:
@@ -100,10 +100,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             LogRemoved: rows were removed before they were read.
-            LogError: the checkpoint belongs to another log.
+            LogReplaced: the checkpoint belongs to another log, or to rows that this one has lost.
         """
         begin, end = Offset(**start), self._end()
-        self._check_same(begin, end)
+        self._check_same(begin)
         self._check_kept(begin)
         if end <= begin:
             return start
@@ -122,16 +122,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self) -> Offset:
         return self._planner.end() if self._target is None else self._target
 
-    def _check_same(self, begin: Offset, end: Offset) -> None:
-        """Check that the checkpoint is of this log: a power failure may lose rows, but no
-        epochs.
-        """
-        if begin.epoch > end.epoch:
-            raise LogError(
-                f"{self._options.folder}: this log ends with epoch {end.epoch}, and the checkpoint"
-                f" of the query is in epoch {begin.epoch}: it is of another log; use another"
-                " checkpointLocation"
-            )
+    def _check_same(self, *offsets: Offset) -> None:
+        """Check that offsets of the checkpoint are of this log, and of rows that it still has."""
+        for offset in offsets:
+            self._planner.check(offset, may_lack=not self._options.fail_on_loss)
 
     def _check_kept(self, begin: Offset) -> None:
         kept = self._planner.begin()
@@ -145,10 +139,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- rows ----
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return the tasks of a batch; after a crash those of the last batch come again."""
-        begin = Offset(**start)
+        """Return the tasks of a batch; after a crash those of the last batch come again.
+
+        Raises:
+            LogRemoved, LogReplaced: see `latestOffset`.
+        """
+        begin, stop = Offset(**start), Offset(**end)
+        self._check_same(begin, stop)
         self._check_kept(begin)
-        parts = self._planner.parts(begin, Offset(**end))
+        parts = self._planner.parts(begin, stop)
         return [InputPartition(task) for task in to_tasks(parts, self._options.rows_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:

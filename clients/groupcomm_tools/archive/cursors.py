@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 import attrs
 import msgspec
 
-from groupcomm.clocks.stamp import Position
-from groupcomm.events import DaemonView, GroupView, MemberId, Message
+from groupcomm.clocks.stamp import Position, format_position
+from groupcomm.events import DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.cursors import (
     CursorAnswer,
@@ -74,13 +74,14 @@ class ArchivedCursors:
         self.is_current = False
         self._me = me
         self._on_line = view is None or view.majority is not False
+        self._regular = True
         self._view: Position | None = None  # of the group of archives
         self._members: tuple[MemberId, ...] = ()  # in this view
         self._part: set[MemberId] = {me}  # the archives that hold the same as this one
         # The archives whose entries came in this view. Those of its own part count only then, too:
         # others get them no earlier, and all must become current at the same place.
         self._exchanged: set[MemberId] = set()
-        self._held: list[tuple[MemberId, Request]] = []  # requests that came before it was current
+        self._held: list[tuple[Message, Request]] = []  # requests that came before it was current
         self._version = 1 if self.entries else 0  # they may be of an earlier session that ended
         self._writing = self._stored = 0  # before they were on disk
         self._answers: list[tuple[int, str, Frame]] = []  # each waits until its version is stored
@@ -92,7 +93,9 @@ class ArchivedCursors:
         """Handle one event of the session."""
         match event:
             case DaemonView():
-                self._on_line = event.majority is not False
+                self._on_line, self._regular = event.majority is not False, True
+            case Transition():
+                self._regular = False
             case GroupView() if event.group == ARCHIVES and self._me in event.members:
                 self._on_view(event)
             case Message() if event.data.startswith(HEAD) and event.groups == (ARCHIVES,):
@@ -100,7 +103,7 @@ class ArchivedCursors:
                     case CursorExchange() as exchange if event.sender in self._members:
                         self._on_exchange(exchange)
                     case FindCursor() | PutCursor() | ListCursors() as request:
-                        self._on_request(event.sender, request)
+                        self._on_request(event, request)
         self._write()
 
     def _on_view(self, view: GroupView) -> None:
@@ -129,22 +132,22 @@ class ArchivedCursors:
     def _become_current(self) -> None:
         self.is_current = True
         held, self._held = self._held, []
-        for sender, request in held:
-            self._apply(sender, request)
+        for message, request in held:
+            self._apply(message, request)
 
-    def _on_request(self, sender: MemberId, request: Request) -> None:
-        if not self._on_line:
-            return  # its program repeats it
+    def _on_request(self, message: Message, request: Request) -> None:
+        if not self._on_line or (not self._regular and _is_ahead(message, request)):
+            return  # its program repeats it; the line may have come further than this daemon knows
         if self.is_current:
-            self._apply(sender, request)
+            self._apply(message, request)
         elif len(self._held) < MOST_HELD:
-            self._held.append((sender, request))
+            self._held.append((message, request))
 
     # ---- requests ----
 
-    def _apply(self, sender: MemberId, request: Request) -> None:
+    def _apply(self, message: Message, request: Request) -> None:
         """Carry out a request; all archives do that with the same entries."""
-        number = request.number
+        sender, number = message.sender, request.number
         match request:
             case ListCursors():
                 entries = tuple(self.entries.values())
@@ -153,6 +156,12 @@ class ArchivedCursors:
                 self._answer_about(sender, number, name, self._refusal(name, groups))
             case PutCursor(entry=entry):
                 refusal = self._refusal(entry.name, entry.groups)
+                if _is_ahead(message, request):
+                    assert entry.position is not None, "else it is not ahead"
+                    refusal = (
+                        f"{format_position(entry.position)} is ahead of the history: a cursor must"
+                        " be at a place that has come, and of this cluster"
+                    )
                 if not refusal:
                     self._merge(msgspec.structs.replace(entry, by=sender.name))
                 self._answer_about(sender, number, entry.name, refusal)
@@ -221,3 +230,10 @@ class ArchivedCursors:
         """Remove and return what to do, in order."""
         actions, self._actions = self._actions, []
         return actions
+
+
+def _is_ahead(message: Message, request: Request) -> bool:
+    """Return whether a message asks for a place behind its own: nobody was given that."""
+    if not isinstance(request, PutCursor) or message.position is None:
+        return False
+    return request.entry.position is not None and request.entry.position > message.position

@@ -116,6 +116,7 @@ class Serving:
 
         Raises:
             CannotConnect, SessionEnded: there is no first session, or no other can follow.
+            LogError: a log ends ahead of the history of its groups.
             ConfigError: nobody can listen at the address.
         """
         async with self._reader_process.running():
@@ -332,6 +333,19 @@ class _Session:
                     self._handle(event, now)
             self._pass_on(events[start:], now)
             self.act()
+            self._check_places()
+
+    def _check_places(self) -> None:
+        """Raise LogError if a log ends ahead of the line: it is of another one."""
+        for recording in self.recordings:
+            line, place = recording.subscriber.ahead_of, recording.subscriber.position
+            if line is not None and place is not None:
+                raise LogError(
+                    f"{recording.log.store.folder} ends at {format_position(place)}, ahead of the"
+                    f" history, which is at {format_position(line)}: it is of another cluster, or"
+                    " of this one before the state of its daemons was made anew; name another"
+                    " folder (groupcomm history export --store reads the old one)"
+                )
 
     def _is_only_recorded(self, event: Received) -> bool:
         """Return whether an event is a message that is neither for this archive nor for all."""
@@ -341,6 +355,7 @@ class _Session:
         """Handle an event that is not only for the logs, and that these have."""
         if isinstance(event, Transition):
             self._regular = False
+            self.cursors.handle(event)
         elif isinstance(event, DaemonView):
             self._view, self._regular = event, True
             self.cursors.handle(event)

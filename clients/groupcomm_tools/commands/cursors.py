@@ -196,7 +196,7 @@ def _put(connection: BlockingConnection, entry: CursorEntry, place: Position | N
     """Have all archives hold another place of a cursor.
 
     Raises:
-        NoCursor: somebody else has changed the cursor meanwhile.
+        NoCursor: somebody else has changed the cursor meanwhile, or archives refuse the place.
         NoArchive: no archive answers.
     """
     wanted = msgspec.structs.replace(
@@ -204,7 +204,9 @@ def _put(connection: BlockingConnection, entry: CursorEntry, place: Position | N
     )
     for answer in _ask(connection, PutCursor(_PUT, wanted), _PUT).values():
         assert isinstance(answer, CursorAnswer)
-        if answer.refusal or answer.entry != wanted:
+        if answer.refusal:
+            raise NoCursor(answer.refusal)
+        if answer.entry != wanted:
             by = "somebody" if answer.entry is None else answer.entry.by
             raise NoCursor(
                 f"cursor {entry.name} was changed by {by} meanwhile; look at it, and try again"

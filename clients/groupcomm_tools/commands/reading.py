@@ -18,6 +18,7 @@ from groupcomm.clocks.stamp import Position, parse_position
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.host.option_types import not_negative
+from groupcomm.level import ServiceLevel
 from groupcomm.names import check_group
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.deadlines import move_on_after
@@ -34,6 +35,7 @@ from groupcomm_client.history.frames import (
 )
 from groupcomm_client.history.gap_wait import GAP_WAIT_S
 from groupcomm_client.history.given import EARLIEST, LATEST, CaughtUp, Compacted, Gap, Given
+from groupcomm_client.history.live import MARK
 from groupcomm_client.history.places import place_of
 from groupcomm_client.history.refusals import Refusal
 from groupcomm_client.history.subscriber import FIND_S
@@ -173,10 +175,15 @@ def events(
         groups: the groups to subscribe to.
         options: `start`, `until`, `stable`, `compacted`, `gap_wait_s`, and `count`, which is None
             for no limit.
+
+    Raises:
+        ConfigError: `until` is a place that has not come.
     """
     start, until = parse_start(options.start), parse_until(options.until)
     if isinstance(until, datetime):
         until = last_before(connection, groups, until)
+    elif until is not None:
+        _check_has_come(connection, until)
     ways = {"stable": options.stable, "compacted": options.compacted}
     wait_s = options.gap_wait_s
     with connection.subscribe(groups, start=start, gap_wait_s=wait_s, **ways) as subscription:
@@ -193,6 +200,19 @@ def events(
                 return
             if until is not None and position is not None and position >= until:
                 return
+
+
+def _check_has_come(connection: BlockingConnection, until: Position) -> None:
+    """Raise ConfigError if a place is behind that of a message which is sent now."""
+    connection.multicast(connection.name, MARK, level=ServiceLevel.SAFE)
+    for message in messages(connection, PIECE_S):
+        if message.sender == connection.member and message.data == MARK:
+            if message.position is not None and until > message.position:
+                raise ConfigError(
+                    f"--until {position_text(until)} is still to come, or is a place of another"
+                    " cluster; --duration-s ends after a time"
+                )
+            return
 
 
 def _receive(subscription: "BlockingSubscription") -> Given:

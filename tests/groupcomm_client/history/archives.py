@@ -95,7 +95,11 @@ class ArchiveProcess:
     def end(self) -> int:
         """End it in order; return its exit status."""
         self._process.send_signal(signal.SIGTERM)
-        status = self._process.wait()
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait until it ends by itself; return its exit status."""
+        status = self._process.wait(PATIENCE_S)
         self._listener.join()
         return status
 

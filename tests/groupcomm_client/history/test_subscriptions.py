@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from groupcomm.clocks.stamp import Position
-from groupcomm.errors import LocalProtocolError
-from groupcomm.events import GroupView, Message
+from groupcomm.clocks.stamp import Position, ViewId, format_position
+from groupcomm.errors import LocalProtocolError, PlaceAhead
+from groupcomm.events import GroupView, MemberId, Message
+from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import BlockingConnection, connect
+from groupcomm_client.committed import committed
 from groupcomm_client.connection import Connection
 from groupcomm_client.history import (
     EARLIEST,
@@ -22,12 +24,16 @@ from groupcomm_client.history import (
     channel_reader,
     subscription,
 )
-from groupcomm_client.history.frames import Piece
+from groupcomm_client.history.cursors import CursorEntry, CursorExchange
+from groupcomm_client.history.frames import ARCHIVES, Piece, encode
 from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_client.history.subscription import Begin
+from groupcomm_tools.archive.store import LogStore
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess, key_of
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind
+
+AHEAD = Position(ViewId(2**60, "a", 1), 1, 0, 0, 0)
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +194,50 @@ def test_a_wrong_call_is_refused(
         connection.subscribe(groups, start=start),
     ):
         pass
+
+
+def test_a_place_ahead_of_the_line_is_told_in_three_loops(
+    kind: Kind, cluster: RunningCluster, archive: ArchiveProcess
+) -> None:
+    """Also to receivers of batches, and to a program whose cursor archives have there already."""
+
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(cluster.address("c")) as connection:
+            reading = awaited(connection)
+            for options in ({"start": AHEAD}, {"start": AHEAD, "stable": True}):
+                async with reading.subscribe(kind.name, **options) as found:
+                    with pytest.raises(PlaceAhead, match="it is a place of another cluster, or"):
+                        await found.receive(PATIENCE_S)
+                    with pytest.raises(PlaceAhead, match="connect to the right one, or begin"):
+                        await committed(found, [kind.name]).receive(PATIENCE_S)
+            # An archive whose store is of another cluster has brought the cursor.
+            name = f"of-{kind.name}"
+            entry = CursorEntry(name, (kind.name,), 0, AHEAD)
+            exchange = CursorExchange(AHEAD, (), (entry,))
+            async with reading.group(ARCHIVES):
+                await reading.multicast(ARCHIVES, encode(exchange), level=ServiceLevel.AGREED)
+            async with reading.subscribe(kind.name, start=name) as found:
+                remedy = f"cursor {name}: .*groupcomm history cursors move {name} earliest"
+                with pytest.raises(PlaceAhead, match=remedy):
+                    await found.receive(PATIENCE_S)
+
+    kind.run(scenario)
+
+
+def test_an_archive_whose_store_is_ahead_of_the_line_ends(
+    cluster: RunningCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It would record nothing, and say that it is live."""
+    store = LogStore(tmp_path / "log")
+    member = MemberId("#ann#a", 1)
+    store.append([(1, [Message(member, 1, ("g",), ServiceLevel.SAFE, 0, b"x", AHEAD)])])
+    store.close()
+    with ArchiveProcess(cluster.address("a"), tmp_path / "log", ("g",)) as running:
+        assert running.wait() == 1
+    told = capfd.readouterr().err
+    assert f"{tmp_path}/log ends at {format_position(AHEAD)}, ahead of the history" in told
+    assert "name another folder" in told
+    assert not any(each["event"] == "live" for each in running.reported)
 
 
 @pytest.mark.long

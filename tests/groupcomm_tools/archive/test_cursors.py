@@ -26,6 +26,7 @@ VIEW = ViewId(3, "a", 1)
 ANN, BOB = MemberId("#ann#a", 1), MemberId("#bob#b", 1)
 PROGRAM = MemberId("#p#a", 7)
 ORDERS = ("orders",)
+LATE = Position(VIEW, 1_000_000, 0, 0, 0)
 
 
 def at(time: int) -> Position:
@@ -53,8 +54,8 @@ def view(
     )
 
 
-def message(frame: Frame, sender: MemberId = PROGRAM) -> Message:
-    return Message(sender, 1, (ARCHIVES,), ServiceLevel.SAFE, 0, encode(frame), at(1))
+def message(frame: Frame, sender: MemberId = PROGRAM, place: Position = LATE) -> Message:
+    return Message(sender, 1, (ARCHIVES,), ServiceLevel.SAFE, 0, encode(frame), place)
 
 
 def sent(archive: ArchivedCursors, *, is_stored: bool = True) -> list[tuple[str, Any]]:
