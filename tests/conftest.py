@@ -54,8 +54,9 @@ class Folders(LoadScopeScheduling):  # type: ignore[misc]
 
 @functools.cache
 def shares_its_setup(file: str) -> bool:
-    """Return whether tests of a file share a fixture, such as a cluster."""
-    return 'scope="module"' in (ROOT / file).read_text()
+    """Return whether tests of a file share a fixture, such as a cluster, or what they compute."""
+    text = (ROOT / file).read_text()
+    return any(word in text for word in ('scope="module"', "functools.cache", "lru_cache"))
 
 
 @pytest.hookimpl(optionalhook=True)
