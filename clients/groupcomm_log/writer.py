@@ -46,6 +46,7 @@ class LogWriter:
     """The writer of one folder; there is no other writer at the same time.
 
     Attributes:
+        folder: the folder.
         epoch: epoch of the rows that it writes.
         next_row: the number of the next row.
         found: the contents of the folder before.
@@ -80,7 +81,7 @@ class LogWriter:
         """
         self._disk = disk or Disk()
         self._disk.make_folder(folder)
-        self._folder = folder
+        self.folder = folder
         self._limits = limits or Limits()
         self._clock = clock
         self._monotonic = monotonic
@@ -130,7 +131,7 @@ class LogWriter:
                 self._write_manifest(self._manifest.with_epochs(*self._earlier, self.epoch))
             if self._live is None:
                 first = Offset(self.epoch, self.next_row)
-                self._live = _LiveFile(self._disk, self._folder, first, self._monotonic())
+                self._live = _LiveFile(self._disk, self.folder, first, self._monotonic())
             try:
                 self._live.append(batch, self.next_row)
             except OSError:
@@ -203,7 +204,7 @@ class LogWriter:
         keep_bytes, keep_s = self._limits.keep_bytes, self._limits.keep_s
         if keep_bytes is None and keep_s is None:
             return
-        segments = list_segments(self._folder)
+        segments = list_segments(self.folder)
         stats = {segment.path: segment.path.stat() for segment in segments}
         total = sum(stat.st_size for stat in stats.values())
         going = []
@@ -222,7 +223,7 @@ class LogWriter:
         Raises:
             OSError: a file cannot be removed; another call tries again.
         """
-        sealed = [each for each in list_segments(self._folder) if not each.is_live][:-1]
+        sealed = [each for each in list_segments(self.folder) if not each.is_live][:-1]
         self._remove([each for each in sealed if each.last is not None and each.last < first])
 
     def _remove(self, going: Sequence[Segment]) -> None:
@@ -234,10 +235,10 @@ class LogWriter:
             self._disk.remove(segment.path)
 
     def _write_manifest(self, manifest: Manifest) -> None:
-        temporary = self._folder / f".{MANIFEST}{UNFINISHED}"
+        temporary = self.folder / f".{MANIFEST}{UNFINISHED}"
         with self._disk.synced_file(temporary) as file:
             file.write(manifest.encode())
-        self._disk.rename(temporary, self._folder / MANIFEST)
+        self._disk.rename(temporary, self.folder / MANIFEST)
         self._manifest = manifest
 
 

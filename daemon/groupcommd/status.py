@@ -68,13 +68,15 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
     """Answer a principal's question as JSON; an unknown or forbidden question gets an error."""
     word, _, rest = question.partition(" ")
     access = parts.config.access
-    if word == "read-history":
-        return json.dumps(_readers(access, rest, principal), ensure_ascii=False).encode()
+    if word in ("name", "read-history"):  # for whoever is admitted
+        name = {"cluster": parts.config.core.cluster, "daemon": parts.config.name}
+        found: dict[str, Any] = name if word == "name" else _readers(access, rest, principal)
+        return json.dumps(found, ensure_ascii=False).encode()
     verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN
     asks = verb is Verb.ADMIN or access.restricts
     if asks and not (access.may(principal, verb, rest) or may_admin(access, principal)):
         why = "a rule denies it" if access.takes_away(principal, verb) else "no rule allows it"
-        found: dict[str, Any] = {
+        found = {
             "error": f"{principal} may not ask for {question[:80]!r}: {why} {verb.word}; ask the "
             "daemon's operator for another rule ([[access]] in its configuration)",
             "refused": {"verb": verb.word, "group": rest, "principal": principal},
@@ -101,7 +103,9 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
     elif word == "drain":
         return parts.drain.answer(rest, allowed=principal in owners())
     else:
-        questions = "status, cluster, groups, members GROUP, configuration, keys, daemons or drain"
+        questions = (
+            "name, status, cluster, groups, members GROUP, configuration, keys, daemons or drain"
+        )
         found = {"error": f"unknown question {question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
 

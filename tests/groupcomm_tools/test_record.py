@@ -11,13 +11,15 @@ import trio
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import connect
 from groupcomm_log.check import check_log
+from groupcomm_log.cluster_mark import claim_folder
 from groupcomm_log.diff import compare
-from groupcomm_log.errors import Damage
+from groupcomm_log.errors import Damage, LogError
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import PLACE
 from groupcomm_log.writer import LogWriter
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
+from tests.groupcomm_log.make import open_log
 from tests.groupcomm_tools.recorders import (
     COUNT,
     PATIENCE_S,
@@ -70,6 +72,26 @@ async def test_what_is_delivered_is_in_the_log(tmp_path: Path) -> None:
     assert joined["members"][0].startswith("#ann#a/")
     assert read_rows(log, "daemons")[0]["members"] == ["a"]
     assert check_log(log).is_whole
+
+
+async def test_the_log_of_another_cluster_is_not_continued(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    async with LocalCluster("a") as cluster, connect(str(cluster["a"].unix)) as ann:
+        name = (await ann.ask("name"))["cluster"]
+        await ann.join("g")
+        with RecorderProcess(cluster["a"].unix, ours) as recorder:
+            await until_joined(ann)
+            assert (await recorder.end())[0] == 0
+        with pytest.raises(LogError, match=f"is of cluster {name}, and"):
+            claim_folder(ours, "another one")
+        open_log(other).close()
+        claim_folder(other, "another one")
+        before = sorted(path.name for path in other.iterdir())
+        with RecorderProcess(cluster["a"].unix, other) as recorder:
+            status, told = await recorder.end(ask=False)
+        assert status == 1
+        assert f"{other} is of cluster another one, and the daemon is of cluster {name}" in told
+        assert sorted(path.name for path in other.iterdir()) == before
 
 
 async def record_through_a_change(cluster: LocalCluster, folder: Path) -> None:

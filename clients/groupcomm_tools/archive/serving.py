@@ -46,6 +46,7 @@ from groupcomm_tools.archive.reader_process import ReaderProcess
 from groupcomm_tools.archive.recorded import RecordedLog, RecordedLogs, groups_text
 from groupcomm_tools.archive.recording import RETRY_S, Recording, Tell, log_of
 from groupcomm_tools.archive.rights import Pair, Rights
+from groupcomm_tools.recording.cluster_check import check_cluster
 
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
 
@@ -116,7 +117,7 @@ class Serving:
 
         Raises:
             CannotConnect, SessionEnded: there is no first session, or no other can follow.
-            LogError: a log ends ahead of the history of its groups.
+            LogError: the logs are of another cluster, or one ends ahead of the history.
             ConfigError: nobody can listen at the address.
         """
         async with self._reader_process.running():
@@ -136,6 +137,7 @@ class Serving:
         while True:
             try:
                 async with connect() as connection:
+                    await check_cluster(connection, self._logs.layout.folder, self._tell)
                     count, pause_s = count + 1, FIRST_PAUSE_S
                     await self._serve(connection)
             except (CannotConnect, SessionEnded) as error:

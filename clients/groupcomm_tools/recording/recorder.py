@@ -21,6 +21,7 @@ from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE
 from groupcomm_log.errors import LogError
 from groupcomm_log.schema import Offset
 from groupcomm_log.writer import LogWriter
+from groupcomm_tools.recording.cluster_check import check_cluster
 from groupcomm_tools.recording.columns import Cause, EventBatch, Gap, to_rows
 
 ROW_BYTES: Final = 150
@@ -142,6 +143,10 @@ class Recorder:
         self.count = self.sessions = 0
         for damage in writer.found.damage:
             tell({"event": "damage", "text": str(damage)})
+
+    async def check_cluster(self, connection: Connection) -> None:
+        """Check that the log is of the cluster of a session; see `check_cluster`."""
+        await check_cluster(connection, self._writer.folder, self._tell)
 
     # ---- input ----
 
@@ -318,7 +323,7 @@ async def record(
 
     Raises:
         CannotConnect, SessionEnded: there is no first session, or no other can follow.
-        LogError: some received events are not on disk.
+        LogError: some received events are not on disk; or the log is of another cluster.
     """
     try:
         async with trio.open_nursery() as nursery:
@@ -340,6 +345,7 @@ async def _follow(
         sessions = recorder.sessions
         try:
             async with connect() as connection:
+                await recorder.check_cluster(connection)
                 recorder.begin_session(connection.member, why)
                 for group in groups:
                     await connection.join(group)

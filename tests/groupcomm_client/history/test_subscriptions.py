@@ -28,6 +28,7 @@ from groupcomm_client.history.cursors import CursorEntry, CursorExchange
 from groupcomm_client.history.frames import ARCHIVES, Piece, encode
 from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_client.history.subscription import Begin
+from groupcomm_log.cluster_mark import claim_folder
 from groupcomm_tools.archive.store import LogStore
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess, key_of
@@ -224,7 +225,7 @@ def test_a_place_ahead_of_the_line_is_told_in_three_loops(
     kind.run(scenario)
 
 
-def test_an_archive_whose_store_is_ahead_of_the_line_ends(
+def test_an_archive_whose_store_is_of_another_cluster_ends(
     cluster: RunningCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It would record nothing, and say that it is live."""
@@ -234,9 +235,14 @@ def test_an_archive_whose_store_is_ahead_of_the_line_ends(
     store.close()
     with ArchiveProcess(cluster.address("a"), tmp_path / "log", ("g",)) as running:
         assert running.wait() == 1
+    (tmp_path / "other").mkdir()
+    claim_folder(tmp_path / "other", "plant")
+    with ArchiveProcess(cluster.address("a"), tmp_path / "other", ("g*",)) as running:
+        assert running.wait() == 1
     told = capfd.readouterr().err
     assert f"{tmp_path}/log ends at {format_position(AHEAD)}, ahead of the history" in told
     assert "name another folder" in told
+    assert f"{tmp_path}/other is of cluster plant, and the daemon is of cluster " in told
     assert not any(each["event"] == "live" for each in running.reported)
 
 
