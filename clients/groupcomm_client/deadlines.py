@@ -142,6 +142,10 @@ def wait_on(condition: threading.Condition) -> None:
             interrupt.waits_on(None)
 
 
+MAX_POLL_S: Final = 1e6
+"""The longest time that the system is asked to wait; whoever wants to wait longer asks again."""
+
+
 def wait_for_files(files: Mapping[int, int]) -> int:
     """Wait for events of several files.
 
@@ -149,7 +153,7 @@ def wait_for_files(files: Mapping[int, int]) -> int:
         files: for each descriptor the wanted events of `select.poll`.
 
     Returns:
-        The events of one of the files; 0 if a limit was reached first.
+        The events of one of the files; 0 if a limit or MAX_POLL_S was reached first.
     """
     poll = select.poll()
     for number, events in files.items():
@@ -159,5 +163,5 @@ def wait_for_files(files: Mapping[int, int]) -> int:
     for interrupt in _limits.get().interrupts:
         poll.register(interrupt.fileno(), select.POLLIN)
     left_s = seconds_left()
-    found = poll.poll(None if left_s == math.inf else left_s * 1000)
+    found = poll.poll(None if left_s == math.inf else min(left_s, MAX_POLL_S) * 1000)
     return next((events for number, events in found if number in files), 0)

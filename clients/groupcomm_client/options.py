@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from groupcomm.errors import ConfigError
 from groupcomm_client.filters.factories import Factory
 
 ADMISSION_S: Final = 10.0
@@ -45,6 +46,17 @@ class ConnectOptions:
     principals: bool = False
     daemon_timeout_s: float | None = None
     filters: Sequence[Factory] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Check the times.
+
+        Raises:
+            ConfigError: one is negative or no number.
+        """
+        for name in ("timeout_s", "daemon_timeout_s"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ConfigError(f"{name} is {value}; it must be at least 0")
 
 
 DEFAULT_OPTIONS: Final = ConnectOptions()

@@ -19,6 +19,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import user_path
 from groupcomm.host.extras import install_hint
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def bundled_java() -> Path | None:
 
 def make_shim(java: Path) -> Path:
     """Return a home for Spark around this `java`, in the user's cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or user_path("~/.cache"))
     home = cache / "groupcomm" / "java"
     path = home / "bin" / "java"
     text = _SHIM.format(java=shlex.quote(str(java)))

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.host.line_writer import write_last
+from groupcomm.host.os_errors import text_of
 from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcomm_client.program import CANNOT_CONNECT, FAILED, STOPPED, USAGE
 from groupcomm_log.errors import LogError
@@ -333,7 +334,7 @@ def exit_statuses(told: Command) -> str:
 def _fail(options: argparse.Namespace, error: Exception, status: int) -> int:
     if options.debug:
         raise error
-    write_last(f"groupcomm: {error}")
+    write_last(f"groupcomm: {text_of(error) if isinstance(error, OSError) else error}")
     return status
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from io import TextIOWrapper
 from typing import Any, Self, TextIO, cast
 
 from groupcomm.errors import ConfigError
@@ -65,7 +66,12 @@ def visible_output() -> Iterator[None]:
 
 
 def _or_nothing(stream: TextIO | None, stack: ExitStack) -> TextIO:
-    """Return a stream; for one that the caller has closed, a stream that keeps nothing."""
+    """Return a stream; for one that the caller has closed, a stream that keeps nothing.
+
+    What its encoding does not have is written with escapes.
+    """
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
     if stream is not None:
         return stream
     return stack.enter_context(open(os.devnull, "w"))  # noqa: PTH123 - it is no path

@@ -40,7 +40,7 @@ class BoundedLog:
         self._clock = clock
         self._kinds: dict[str, _Kind] = {}
 
-    def log(
+    def line(
         self,
         kind: str,
         level: int,

@@ -21,6 +21,7 @@ from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.host.addresses import Address
 from groupcomm.host.line_writer import write_last
 from groupcomm.host.option_types import existing_file, port_number
+from groupcomm.host.os_errors import text_of
 from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcomm.security.access_review import opened
 from groupcommd.client_tables import tls_beside
@@ -155,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if options.debug:
             raise
-        write_last(f"groupcommd: {error}")
+        write_last(f"groupcommd: {text_of(error)}")
         return FAILED
     except Exception as error:
         if options.debug or not is_out_of_memory(error):

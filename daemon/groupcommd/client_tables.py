@@ -13,6 +13,7 @@ from groupcomm.host.addresses import (
     Address,
     parse_address,
     runtime_folder,
+    user_path,
 )
 from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.access import VERBS, Access, Rule, Verb
@@ -167,14 +168,14 @@ def read_unix(clients: ClientsTable, base: Path, name: str) -> Path:
     """Return the path of the socket where programs of this host find the daemon of this name."""
     if not clients.unix:
         return runtime_folder() / SOCKET_NAME
-    return base / Path(clients.unix.replace("{name}", name)).expanduser()
+    return base / user_path(clients.unix.replace("{name}", name))
 
 
 def read_spread_unix(clients: ClientsTable, base: Path) -> Path | None:
     """Return the folder where clients of Spread find the daemon's unix socket; None for none."""
     if clients.spread_unix == "off":
         return None
-    return base / Path(clients.spread_unix).expanduser()
+    return base / user_path(clients.spread_unix)
 
 
 def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | None:
@@ -204,11 +205,11 @@ def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | Non
         address = parse_address(table.address, "clients.tls.address", address.port)
     return TlsConfig(
         address=address,
-        certificate=base / Path(table.certificate).expanduser(),
-        key=base / Path(table.key).expanduser(),
-        ca=base / Path(table.ca).expanduser() if table.ca else None,
-        tokens=base / Path(clients.tokens).expanduser() if clients.tokens else None,
-        revoked=base / Path(table.revoked).expanduser() if table.revoked else None,
+        certificate=base / user_path(table.certificate),
+        key=base / user_path(table.key),
+        ca=base / user_path(table.ca) if table.ca else None,
+        tokens=base / user_path(clients.tokens) if clients.tokens else None,
+        revoked=base / user_path(table.revoked) if table.revoked else None,
     )
 
 

@@ -7,16 +7,19 @@ of one user need no ``key_file`` for that: the first one that starts makes a key
 find it.
 """
 
+import errno
 import json
-import tomllib
+import os
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 import attrs
 from cattrs import Converter, transform_error
-from cattrs.errors import BaseValidationError
+from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.v import format_exception
 
 from groupcomm.config.core import PRESETS, CoreConfig, Setting, Windows
@@ -28,9 +31,11 @@ from groupcomm.host.addresses import (
     Address,
     parse_address,
     state_folder,
+    user_path,
 )
 from groupcomm.host.key_file import make_common_key, read_key_file
 from groupcomm.host.private_files import open_unwritable
+from groupcomm.host.toml_file import load_toml
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_AES_GCM, SUITE_IDENTITIES, SUITE_NONE
@@ -66,6 +71,23 @@ from groupcommd.site_tables import (
 from groupcommd.state_owner import RECORD, Owner, read_owner
 
 DEFAULT_NAME: Final = "local"
+
+
+class KeyFileMissing(ConfigError):
+    """There is no key file where the configuration says.
+
+    Attributes:
+        fault: what is missing.
+        remedy: what to do.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.fault = f"key_file {path}: {os.strerror(errno.ENOENT)}"
+        self.remedy = (
+            "copy it from another daemon of the cluster, or make the first one with: groupcomm"
+            f" keygen {path}"
+        )
+        super().__init__(f"{self.fault}: {self.remedy}")
 
 
 def read_config(
@@ -289,7 +311,7 @@ def read_join_wish(
         state_dir=_state_dir(state_dir, base, file, name),
         seeds=read_seeds(file.seeds),
         own=(own,) if isinstance(own, str) else tuple(own),
-        identity=base / Path(file.identity).expanduser() if file.identity else None,
+        identity=base / user_path(file.identity) if file.identity else None,
     )
 
 
@@ -342,9 +364,9 @@ def _drain_s(value: float) -> float:
 
 def _state_dir(told: Path | None, base: Path, file: ConfigFile, name: str) -> Path:
     if told is not None:
-        return told.expanduser()
+        return user_path(told)
     if file.state_dir:
-        return base / Path(file.state_dir).expanduser()
+        return base / user_path(file.state_dir)
     return _default_state_dir(Owner(file.cluster, name))
 
 
@@ -425,11 +447,9 @@ def _parse_for_show(path: Path) -> ConfigFile:
 
 def _parse(path: Path, stream: BinaryIO) -> ConfigFile:
     try:
-        table = tomllib.load(stream)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not valid UTF-8: {error}") from None
+        table = load_toml(stream)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     converter = Converter(forbid_extra_keys=True)
     converter.register_structure_hook(bool, _strict(bool))
     converter.register_structure_hook(int, _strict(int))
@@ -447,8 +467,22 @@ def _parse(path: Path, stream: BinaryIO) -> ConfigFile:
 
 
 def _in_words(error: BaseException, wanted: type | None) -> str:
+    if isinstance(error, ForbiddenExtraKeysError):
+        return _unknown_keys(error)
+    if isinstance(error, KeyError):
+        return "this key is missing"
+    if isinstance(error, TypeError | AttributeError):
+        return "it must be a table, with keys and values"
     own = type(error) in (ValueError, ConfigError)
     return str(error) if own else format_exception(error, wanted)
+
+
+def _unknown_keys(error: ForbiddenExtraKeysError) -> str:
+    known = sorted(each.alias for each in attrs.fields(error.cl))
+    one = min(error.extra_fields)
+    near = get_close_matches(one, known, 1)
+    meant = f" (is {near[0]} meant?)" if near else ""
+    return f"{one} is no key{meant}; there are: {', '.join(known)}"
 
 
 def _strict(wanted: type) -> Any:
@@ -484,6 +518,8 @@ def _number(value: object, _: object) -> float:
     if type(value) not in (int, float):
         raise ValueError(f"is {value!r}; it must be a number")
     assert isinstance(value, int | float)
+    if not isfinite(value):
+        raise ValueError(f"is {value}; it must be a finite number")
     return float(value)
 
 
@@ -592,18 +628,25 @@ def read_protection(
     if written.key_file is None:
         return _unnamed(written, beyond, make_key=make_key)
     key_file, identity, identities = (
-        base / Path(text).expanduser() if text else None
+        base / user_path(text) if text else None
         for text in (written.key_file, written.identity, written.identities)
     )
     assert key_file is not None
     return Protection(
         suite=SUITE_AES_GCM if identity is None else SUITE_IDENTITIES,
         key_file=key_file,
-        keys=read_key_file(key_file),
+        keys=_named_keys(key_file),
         identity=read_identity(identity) if identity is not None else None,
         identities=identities,
         roll=read_roll(identities) if identities is not None else None,
     )
+
+
+def _named_keys(path: Path) -> KeyRing:
+    try:
+        return read_key_file(path)
+    except FileNotFoundError:
+        raise KeyFileMissing(path) from None
 
 
 def _check_pairs(written: Written) -> None:

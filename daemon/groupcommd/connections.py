@@ -219,7 +219,7 @@ class Connections:
         except MemoryError:
             self.refusals.note("no room", "no memory is left for this connection", where)
         except Exception:
-            self.log.log(
+            self.log.line(
                 "failed",
                 logging.ERROR,
                 "this daemon has failed to serve connection %d, and closes it: please report "
@@ -237,8 +237,12 @@ class Connections:
     def _note_end(self, error: OSError, where: str = "") -> None:
         """Note why a connection ends; most errors only mean that the client is gone."""
         if isinstance(error, SpreadBroken):
-            text = "the connection of a client of Spread is closed: %s"
-            self.log.log("spread: closed", logging.INFO, text, error)
+            self.log.line(
+                "spread: closed",
+                logging.INFO,
+                "the connection of a client of Spread is closed: %s",
+                error,
+            )
         elif error.errno in _NO_ROOM:
             text = f"no room for another connection: {error.strerror}"
             self.refusals.note("no room", text, where)
@@ -392,7 +396,7 @@ class Connections:
             if watched and is_unanswered(connection.plain, timeout_s):
                 self.vanished += 1
                 connection.scope.cancel()
-                self.log.log(
+                self.log.line(
                     "vanished",
                     logging.WARNING,
                     "connection %d (%s) is ended: its host has answered nothing for %g s"

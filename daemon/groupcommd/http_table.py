@@ -6,7 +6,7 @@ from typing import Final
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcomm.host.addresses import Address, parse_address
+from groupcomm.host.addresses import Address, parse_address, user_path
 from groupcommd.credentials import TlsConfig
 
 HTTP_PORT: Final = 4805
@@ -85,7 +85,7 @@ def read_http(table: HttpTable, base: Path) -> HttpConfig | None:
             )
         return None
     listen = read_listen(table.listen, base)
-    tokens = base / Path(table.tokens).expanduser() if table.tokens is not None else None
+    tokens = base / user_path(table.tokens) if table.tokens is not None else None
     tls = None
     if table.tls is not None:
         tls = _read_tls(table.tls, listen, tokens, base)
@@ -126,7 +126,7 @@ def read_listen(text: str, base: Path) -> Address | Path:
         path = text.removeprefix(_UNIX)
         if not path:
             raise ConfigError(f"http.listen is {text!r}; write unix:PATH or HOST:PORT")
-        return base / Path(path).expanduser()
+        return base / user_path(path)
     return parse_address(text, "http.listen", HTTP_PORT)
 
 
@@ -177,9 +177,9 @@ def _read_tls(
     return TlsConfig(
         table="http.tls",
         address=listen,
-        certificate=base / Path(table.certificate).expanduser(),
-        key=base / Path(table.key).expanduser(),
-        ca=base / Path(table.ca).expanduser() if table.ca else None,
+        certificate=base / user_path(table.certificate),
+        key=base / user_path(table.key),
+        ca=base / user_path(table.ca) if table.ca else None,
         tokens=tokens,
-        revoked=base / Path(table.revoked).expanduser() if table.revoked else None,
+        revoked=base / user_path(table.revoked) if table.revoked else None,
     )

@@ -7,7 +7,6 @@ when another one is evicted.
 """
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -20,6 +19,7 @@ from groupcomm.host.private_files import (
     write_new,
     write_private,
 )
+from groupcomm.host.toml_file import load_toml
 from groupcomm.names import check_daemon
 from groupcomm.security.identity import IDENTITY_BYTES, Roll, public_of
 
@@ -134,9 +134,9 @@ def _quoted(name: str) -> str:
 
 def _load(file: BinaryIO, what: str, path: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        raise ConfigError(f"{what} {path}: it is not valid TOML") from None
+        return load_toml(file)
+    except ConfigError as error:
+        raise ConfigError(f"{what} {path}: {error}") from None
 
 
 def _name(path: Path, name: str) -> str:

@@ -160,8 +160,9 @@ class JoinService:
                 read_secrets, config, abandon_on_cancel=True
             )
         except (GroupCommError, OSError) as error:
-            text = "daemons that ask to join get no answer: %s"
-            self._log.log("no answer", logging.ERROR, text, error)
+            self._log.line(
+                "no answer", logging.ERROR, "daemons that ask to join get no answer: %s", error
+            )
             self._secrets = None
 
     # ---- the context of the protocol ----
@@ -199,7 +200,7 @@ class JoinService:
     def _refuse(self, name: str, reason: str) -> Refused:
         if self._logged != (text := f"daemon {name} was refused: {reason}"):
             self._logged = text
-            self._log.log("refused", logging.WARNING, "%s", text)
+            self._log.line("refused", logging.WARNING, "%s", text)
         return Refused(reason[:MAX_REASON])
 
     def _decide_join(self, applicant: Applicant, request: JoinRequest) -> Answer | bytes:

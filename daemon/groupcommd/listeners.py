@@ -335,7 +335,7 @@ class Refusals:
                 that is not known.
         """
         self.counts[reason] += 1
-        self._log.log(
+        self._log.line(
             f"refused: {reason}",
             logging.WARNING,
             "a program%s was refused: %s",

@@ -216,7 +216,7 @@ def log_news(news: News, status: Callable[[], Status], bounded: BoundedLog) -> N
             )
         case AccessNews(text) | MembershipNews(text):
             about = "access" if isinstance(news, AccessNews) else "membership"
-            bounded.log(about, logging.WARNING, f"{about}: %s", text)
+            bounded.line(about, logging.WARNING, f"{about}: %s", text)
         case ProtocolNews(text):
             _log.error("protocol: %s", text)
         case DrainBegun():
@@ -230,7 +230,7 @@ def log_news(news: News, status: Callable[[], Status], bounded: BoundedLog) -> N
         case DrainOver():
             _log_drained(news)
         case ProgramSilent():
-            bounded.log(
+            bounded.line(
                 "silent",
                 logging.WARNING,
                 "the session of %r (%s) was ended, as nothing has come from its program for %g s:"
@@ -371,7 +371,7 @@ class LogWatch:
             slow = session.output_bytes > SLOW_BYTES
             if slow and session.connection not in self._slow:
                 self._slow.add(session.connection)
-                self.bounded.log(
+                self.bounded.line(
                     "slow",
                     logging.WARNING,
                     "client %s does not keep up: %d bytes of its output are pending",

@@ -7,7 +7,6 @@ owner may write it.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ import attrs
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import open_unwritable, rewrite_private
 from groupcomm.host.tls import PeerCertificate
+from groupcomm.host.toml_file import load_toml
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 
 SERIAL: Final = re.compile(r"[0-9a-fA-F]{1,64}")
@@ -51,14 +51,14 @@ def read_revocations(path: Path) -> Revocations:
     """
     with open_unwritable(path, "clients.tls.revoked") as file:
         try:
-            table = tomllib.load(file)
+            table = load_toml(file)
             if not table.keys() <= {"serials", "principals"}:
                 raise ValueError
             serials = {_serial(text): str(note) for text, note in _rows(table, "serials")}
             principals = {
                 check_principal(text): str(note) for text, note in _rows(table, "principals")
             }
-        except (ValueError, AttributeError):
+        except (ConfigError, ValueError, AttributeError):
             raise ConfigError(
                 f"clients.tls.revoked {path}: the file holds no revocations; make one "
                 "with: groupcomm certs revoke"

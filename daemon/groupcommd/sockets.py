@@ -295,6 +295,8 @@ def listen_unix(path: Path, opened_for: str = "owner", key: str = "clients.unix"
         ConfigError: the path is too long or taken, or others have too many rights in the folder.
         OSError: the socket cannot be made.
     """
+    if path.name in ("", ".."):
+        raise ConfigError(f"{key} is {path}, a folder: name the socket in it, as in ./x.sock")
     if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:
         raise ConfigError(f"{key} is {path}; a socket's path may have {MAX_PATH_BYTES - 4} bytes")
     _make_folder(path.parent, opened_for, key)

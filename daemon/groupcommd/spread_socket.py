@@ -97,7 +97,7 @@ class SpreadSocket:
         session = self._session
         if not self._skipped:
             name, sender = session.name.decode(errors="replace"), session.skipped_from
-            self._log.log(
+            self._log.line(
                 "spread: skipped",
                 logging.WARNING,
                 "%s, a client of Spread, does not get a message of %s: clients of Spread get up to"

@@ -120,7 +120,7 @@ def _readers(access: Access, rest: str, principal: str) -> dict[str, Any]:
     """
     try:
         pairs = [(str(who), str(group)) for who, group in json.loads(rest)]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return {"error": 'write read-history [["PRINCIPAL", "GROUP"]]'}
     for _, group in pairs:
         if not access.may_read_history(principal, group):

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import secrets
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +20,7 @@ import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import open_private, rewrite_private
+from groupcomm.host.toml_file import load_toml
 from groupcommd.process import is_exhausted
 
 SECRET_BYTES: Final = 32
@@ -101,9 +101,9 @@ def read_tokens(path: Path) -> Tokens:
     """
     with open_private(path, "clients.tokens") as file:
         try:
-            table = tomllib.load(file)
+            table = load_toml(file)
             return {name: _structure(each) for name, each in table["tokens"].items()}
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ConfigError, ValueError, LookupError, TypeError, AttributeError):
             raise ConfigError(
                 f"clients.tokens {path}: the file holds no tokens; make one with: groupcomm tokens"
             ) from None

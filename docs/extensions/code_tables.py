@@ -233,24 +233,26 @@ def log_lines() -> list[LogLine]:
 
 def lines_of(source: str, name: str) -> list[LogLine]:
     """Return the lines that the source of a module may log, in its order."""
-    calls = [
-        node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id in ("_log", "log")
-        and node.func.attr in (*_LEVELS, "log", "exception")
-    ]
+    nodes = ast.walk(ast.parse(source))
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _is_of_the_log(node.func)]
     found = []
     for call in sorted(calls, key=lambda each: each.lineno):
         assert isinstance(call.func, ast.Attribute)
         level, words = call.func.attr, call.args
+        if level == "line":  # of a BoundedLog, whose first argument is the kind
+            level, words = "log", words[1:]
         if level == "log":
             level, words = _level(words[0]), words[1:]
         level = "error" if level == "exception" else level
         found += [LogLine(level, text, _fields(call), name) for text in _texts(words[0])]
     return found
+
+
+def _is_of_the_log(called: ast.expr) -> bool:
+    if not isinstance(called, ast.Attribute):
+        return False
+    own = isinstance(called.value, ast.Name) and called.value.id in ("_log", "log")
+    return called.attr == "line" or (own and called.attr in (*_LEVELS, "log", "exception"))
 
 
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical")

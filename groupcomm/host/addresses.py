@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -106,8 +107,8 @@ def parse_daemon_address(text: str) -> DaemonAddress:
     """Parse the address of a daemon, as a user writes it.
 
     Args:
-        text: a path with a slash in it, ``host``, ``host:port`` or ``[host]:port``, and ``tls://``
-            before it for TLS.
+        text: a path with a slash in it or that ends with ``.sock``, ``host``, ``host:port`` or
+            ``[host]:port``, and ``tls://`` before it for TLS.
 
     Raises:
         ConfigError: it is none of these.
@@ -116,13 +117,14 @@ def parse_daemon_address(text: str) -> DaemonAddress:
     rest = text.removeprefix(TLS)
     if "://" in rest or (secure and "/" in rest):
         raise _no_address(text)
-    if "/" in rest:
-        return DaemonAddress(Path(rest).expanduser())
+    if "/" in rest or (rest.endswith(".sock") and not secure):  # no host's name ends so
+        return DaemonAddress(user_path(rest))
     host, colon, digits = rest.rpartition(":")
     if not colon or _is_ipv6(rest) or rest.endswith("]"):
         host, digits = rest, str(TLS_PORT if secure else DEFAULT_PORT)
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not bare or any(each in "[]" or each.isspace() for each in bare):
+    labels = bare.removesuffix(".").split(".")
+    if not all(labels) or any(each in "[]" or each.isspace() for each in bare):
         raise _no_address(text)
     if ":" in bare and not _is_ipv6(bare):
         raise _no_address(text)
@@ -166,7 +168,9 @@ def runtime_folders() -> list[Path]:
     runtime, user = os.environ.get("XDG_RUNTIME_DIR"), os.geteuid()
     folders = [Path(runtime) / "groupcomm"] if runtime else []
     if user != 0:
-        folders += [state_folder() / "run", Path(f"/run/user/{user}/groupcomm")]
+        with suppress(ConfigError):  # a service may have no home
+            folders.append(state_folder() / "run")
+        folders.append(Path(f"/run/user/{user}/groupcomm"))
     return [*folders, SYSTEM_FOLDER]
 
 
@@ -181,4 +185,18 @@ def state_folder() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/groupcomm")
     home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "groupcomm"
+    return (Path(home) if home else user_path("~/.local/state")) / "groupcomm"
+
+
+def user_path(text: str | Path) -> Path:
+    """Return a path as a user writes it, with ``~`` for a home folder.
+
+    Raises:
+        ConfigError: that folder is not known.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"{text}: the home folder is not known: set HOME, or give the path in full"
+        ) from None

@@ -7,7 +7,6 @@ another file in its place.
 
 import contextlib
 import secrets
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from groupcomm.host.private_files import (
     write_new,
     write_private,
 )
+from groupcomm.host.toml_file import load_toml
 from groupcomm.security.keys import KEY_BYTES, KeyRing
 
 _FIRST: Final = 1
@@ -125,9 +125,9 @@ def read_key_file(path: Path) -> KeyRing:
     """
     with open_private(path, "key_file") as file:
         try:
-            table = tomllib.load(file)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-            raise _bad(path, "it is not valid TOML") from None
+            table = load_toml(file)
+        except ConfigError as error:
+            raise _bad(path, str(error)) from None
     active, keys = table.get("active"), table.get("keys")
     if type(active) is not int or not isinstance(keys, dict) or table.keys() != {"active", "keys"}:
         raise _bad(path, "it must have active = NUMBER and a table [keys], and nothing else")

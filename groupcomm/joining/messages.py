@@ -3,6 +3,7 @@
 All of them are MessagePack arrays, sealed with the keys of the conversation.
 """
 
+from math import inf
 from typing import Annotated, Final, TypeAlias
 
 import attrs
@@ -174,6 +175,8 @@ def decode_package_untrusted(data: bytes) -> Package:
     """Decode a whole package; raise only BadDatagram, whatever the bytes."""
     try:
         found = _packages.decode(data)
+        if not all(0.0 <= value < inf for value in found.timing.values()):
+            raise BadDatagram("package", "a time is no finite number")
         return Package(
             cluster=found.cluster,
             roster=decode_roster_untrusted(found.roster),

@@ -34,14 +34,14 @@ def test_a_kind_of_lines_is_written_some_times_and_then_once_a_while(
     log = BoundedLog(lambda: now)
     with caplog.at_level(logging.INFO):
         for _ in range(BURST + 5):
-            log.log("junk", logging.INFO, "junk of %s", "eve")
-        log.log("other", logging.INFO, "another kind")
+            log.line("junk", logging.INFO, "junk of %s", "eve")
+        log.line("other", logging.INFO, "another kind")
         now += INTERVAL_S
         for _ in range(3):
-            log.log("junk", logging.INFO, "junk of %s", "eve")
+            log.line("junk", logging.INFO, "junk of %s", "eve")
         now += 1000 * INTERVAL_S
         for _ in range(BURST + 5):
-            log.log("junk", logging.INFO, "junk of %s", "eve")
+            log.line("junk", logging.INFO, "junk of %s", "eve")
     junk = "junk of eve"
     assert caplog.messages == [
         *[junk] * BURST,

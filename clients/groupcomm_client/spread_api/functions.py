@@ -12,7 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from groupcomm.errors import AccessRefused, CannotConnect, LocalProtocolError, SessionError
+from groupcomm.errors import (
+    AccessRefused,
+    CannotConnect,
+    ConfigError,
+    LocalProtocolError,
+    SessionError,
+)
 from groupcomm.host.addresses import DEFAULT_PORT
 from groupcomm.names import check_group
 from groupcomm_client.blocking import open_connection
@@ -107,6 +113,8 @@ def SP_connect_timeout(
         connection = open_connection(address, user=user, options=ConnectOptions(timeout_s=time_out))
     except LocalProtocolError as error:
         raise SpreadError(REJECT_ILLEGAL_NAME, str(error)) from None
+    except ConfigError as error:
+        raise SpreadError(ILLEGAL_SPREAD, str(error)) from None
     except CannotConnect as error:
         raise SpreadError(error.code, str(error)) from None
     except SessionError as error:
@@ -131,7 +139,8 @@ def _address(spread_name: str) -> str | None:
     if not spread_name or "/" in spread_name:  # a path, or tls://host:port
         return spread_name or None
     port, at, host = spread_name.partition("@")
-    if not port.isdigit() or (at and not host):
+    is_port = port.isascii() and port.isdigit() and 0 < int(port[:6]) <= 65535
+    if not is_port or (at and not host):
         raise SpreadError(ILLEGAL_SPREAD, repr(spread_name))
     if host in ("", "localhost") and int(port) == DEFAULT_PORT:  # as Spread's library does
         return None

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_file
+from groupcomm.host.toml_file import load_toml
 from groupcomm.sim.plan.measure import PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology, read_topology, with_daemons, with_sites
 from groupcomm_tools.commands.options import changed_options
@@ -158,8 +158,8 @@ def read_plan(path: Path) -> Topology:
     """
     try:
         with path.open("rb") as file:
-            return read_topology(tomllib.load(file))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
+            return read_topology(load_toml(file))
+    except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 

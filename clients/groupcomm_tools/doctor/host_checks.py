@@ -5,17 +5,18 @@ import os
 import socket
 import stat
 import time
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.host.addresses import runtime_folder
+from groupcomm.host.addresses import runtime_folder, user_path
+from groupcomm.host.os_errors import text_of
 from groupcomm.host.private_files import ENTER_BY
+from groupcomm.host.toml_file import load_toml
 from groupcomm.security.keys import fingerprint_of
 from groupcommd.certificate_dates import check_dates
-from groupcommd.config_file import read_config
+from groupcommd.config_file import KeyFileMissing, read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.findings import Finding, ok, problem, warning
 from groupcommd.state_owner import Owner, check_owner
@@ -35,20 +36,23 @@ def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, D
     check = "configuration"
     try:
         config = read_config(path, name=name, state_dir=None)
+    except KeyFileMissing as error:
+        return problem("key file", error.fault, error.remedy), None
     except ConfigError as error:
         return problem(
             check, str(error), "correct that line; docs/configuration.md describes all keys"
         ), None
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}"
-        if path is not None and error.filename == str(path):
-            return problem(check, what, "pass the right file with --config"), None
-        remedy = (
-            "copy the key file of another daemon there, or make the first one: groupcomm keygen"
-        )
-        return problem("key file", what, remedy), None
+        is_own = path is not None and error.filename == str(path)
+        remedy = "pass the right file with --config" if is_own else "make the file readable"
+        return problem(check, text_of(error), remedy), None
     where = "none: a daemon alone on loopback" if path is None else str(path)
     return ok(check, f"{where}; daemon {config.name} of {', '.join(config.core.daemons)}"), config
+
+
+def _table(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return load_toml(file)
 
 
 def service_file(path: Path | None) -> Path:
@@ -56,13 +60,13 @@ def service_file(path: Path | None) -> Path:
     folder.
     """
     try:
-        table = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        table = {} if path is None else _table(path)
+    except (OSError, ConfigError):
         table = {}  # check_configuration says what is wrong
     named = table.get("key_file")
     if path is None or not isinstance(named, str):
         return runtime_folder()
-    return path.parent / Path(named).expanduser()
+    return path.parent / user_path(named)
 
 
 def check_user() -> Finding:

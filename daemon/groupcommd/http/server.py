@@ -369,7 +369,7 @@ class HttpServer:
 
     def note_error(self) -> None:
         """See Responder."""
-        self._log.log("error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True)
+        self._log.line("error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True)
 
     async def stream(self, connection: HttpConnection, principal: str) -> None:
         """See Responder."""

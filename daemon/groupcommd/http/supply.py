@@ -100,8 +100,9 @@ class Supply:
                     return
                 body = self._answer(frame)
             except Exception:
-                text = "HTTP: an error of this daemon"
-                self._log.log("error", logging.ERROR, text, exc_info=True)
+                self._log.line(
+                    "error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True
+                )
         await channel.send(frame.word, frame.argument, body)
 
     async def _tell_changes(self, channel: Channel) -> None:
