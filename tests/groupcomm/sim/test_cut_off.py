@@ -77,7 +77,10 @@ HOLES = {
 """The property that a hole among messages of one level violates."""
 
 
-@pytest.mark.parametrize("level", list(HOLES))
+@pytest.mark.parametrize(
+    "level",
+    [pytest.param(n, marks=[pytest.mark.long] * (at in (1, 2))) for at, n in enumerate(HOLES)],
+)
 def test_a_frame_that_a_session_drops_before_a_cut_off_is_missed(level: ServiceLevel) -> None:
     assert play_cut_off(level) == set()
     with find_mutant("session-drops-a-frame-before-a-cut-off").active():

@@ -252,6 +252,7 @@ def size_of(root: object, stop: frozenset[int]) -> int:
     return size
 
 
+@pytest.mark.long
 def test_memory_returns_to_its_level_after_thirty_view_changes() -> None:
     watched = Watched(4)
     cluster = watched.cluster

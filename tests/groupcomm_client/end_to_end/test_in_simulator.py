@@ -123,7 +123,9 @@ def act(seat: Seat) -> None:
     seat.program.go_on()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(s, marks=[pytest.mark.long] * (s > 0)) for s in range(4)]
+)
 def test_members_read_each_other_and_nobody_reads_what_was_sent_without_it(seed: int) -> None:
     check = Checker(seed)
     check.crowd.until(check.all_ready)

@@ -219,7 +219,7 @@ def compacted(seed: int) -> tuple[int, int]:
     return sum(getattr(store, "count", 0) for store in lines.stores), states
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.long) for s in (2, 3))])
 def test_compaction_loses_no_last_message(seed: int) -> None:
     compactions, _ = compacted(seed)
     assert compactions > 5

@@ -13,7 +13,9 @@ from tests.campaigns.exploration import Exploration, hunt
     [
         ("idle-2", (LOST,), 0.002),
         ("idle-2", (OLD,), 0.002),
-        ("idle-2", (LOST, CRASH), 0.002),  # both may be down for good
+        pytest.param(
+            "idle-2", (LOST, CRASH), 0.002, marks=pytest.mark.long
+        ),  # both may be down for good
         ("idle-3", (LOST, CRASH), 0.002),  # one remembers the lost disk, and one knows nothing
         pytest.param("idle-4", (LOST, CRASH, CRASH), 0.001, marks=pytest.mark.long),
     ],
