@@ -168,7 +168,10 @@ def test_a_handler_that_leaves_a_process_has_replied(shell: Shell, tmp_path: Pat
             os.kill(int(left.read_text()), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+STATUSES = {signal.SIGTERM: 0, signal.SIGHUP: 129, signal.SIGKILL: -9}
+
+
+@pytest.mark.parametrize("number", STATUSES)
 def test_the_command_of_a_worker_ends_with_it(
     shell: Shell, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -179,6 +182,6 @@ def test_the_command_of_a_worker_ends_with_it(
         assert shell.tell("pub", f"ends-{number}", given="1\n")[0] == 0
         until(told.exists)
         worker.send_signal(number)
-        assert worker.wait(PATIENCE_S) == (-number if number == signal.SIGKILL else 0)
+        assert worker.wait(PATIENCE_S) == STATUSES[number]
         pid = int(told.read_text())
         until(lambda: has_ended(pid))

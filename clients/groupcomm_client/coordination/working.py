@@ -22,7 +22,7 @@ import attrs
 from groupcomm.errors import Code, GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import MemberId, Position
 from groupcomm.names import check_group
-from groupcomm_client.connection import GOODBYE_S, TURNS, Connection
+from groupcomm_client.connection import TURNS, Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.limits import text_of
 from groupcomm_client.coordination.replica import Send
@@ -472,4 +472,4 @@ async def work(
 
 async def _say_the_last(worker: Worker) -> None:
     with suppress(SessionEnded):
-        await worker.driver.loop.timeout(GOODBYE_S, worker.flush)
+        await worker.driver.connection.part(worker.flush)

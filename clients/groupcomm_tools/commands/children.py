@@ -185,14 +185,8 @@ def _waiting_bytes(pipe: IO[bytes]) -> int:
     return int(struct.unpack("i", found)[0])
 
 
-async def set_on_signal(enough: trio.Event) -> None:
-    """Set an event at each SIGTERM, and when the terminal is closed, until cancelled."""
-    with trio.open_signal_receiver(signal.SIGTERM, *ends_by_hangup()) as signals:
+async def set_on_sigterm(enough: trio.Event) -> None:
+    """Set an event at each SIGTERM, until cancelled."""
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
         async for _ in signals:
             enough.set()
-
-
-def ends_by_hangup() -> list[signal.Signals]:
-    """Return SIGHUP, unless this program was started to ignore it, as by nohup."""
-    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [] if is_ignored else [signal.SIGHUP]

@@ -20,7 +20,7 @@ from groupcomm_tools.commands.children import (
     CommandFailed,
     check_command,
     execute,
-    set_on_signal,
+    set_on_sigterm,
 )
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
@@ -194,7 +194,7 @@ class Working:
             ) as worker,
             trio.open_nursery() as nursery,
         ):
-            nursery.start_soon(set_on_signal, self._enough)
+            nursery.start_soon(set_on_sigterm, self._enough)
             nursery.start_soon(worker.work_off, self._do)
             self.reports.say(f"working for {self._group} as {connection.name}")
             with trio.move_on_after(duration_s):
