@@ -28,7 +28,7 @@ run: .venv/.run  ## three daemons on this host: all levels, a crash, and one ord
 	@echo "To see such a cluster live, as a page in a browser: make page"
 
 page: .venv/.run  ## the same; then the daemons stay, with messages and a live page for a browser, until ^C
-	@.venv/bin/groupcomm demo --keep || [ $$? = 130 ]  # ^C is no error
+	@exec .venv/bin/groupcomm demo --keep  # with exec, what ends make reaches it
 
 spark: .venv/.spark  ## the demo and the vehicle recorded, verified and reported on Spark
 	@$(PYTHON) -m examples.pipeline --to build/spark

@@ -272,7 +272,7 @@ class AsyncioLoop:
             return False
         return True
 
-    async def shielded(self, seconds: float, step: Step) -> None:
+    async def shielded(self, seconds: float, step: Step) -> bool:
         """See `Loop`."""
         task = asyncio.ensure_future(self.timeout(seconds, step))
         cancelled: asyncio.CancelledError | None = None
@@ -283,7 +283,7 @@ class AsyncioLoop:
                 cancelled = error
         if cancelled is not None:
             raise cancelled
-        task.result()
+        return task.result()
 
     def lock(self) -> asyncio.Lock:
         """See `Loop`."""

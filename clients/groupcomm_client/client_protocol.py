@@ -93,12 +93,15 @@ class ClientProtocol:
         closed: the reason why no event follows; None while events may follow.
         is_parting: whether the program moves to another daemon, and sends no more here.
         stopping: the latest notice that the daemon is about to stop; None without one.
+        inputs: the number of times that bytes have arrived.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
         on_watched: set by the stream; called when `look_in_s` has become less.
         on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
             have become less, or filters have released events.
     """
+
+    inputs = 0
 
     def __init__(
         self,
@@ -423,6 +426,7 @@ class ClientProtocol:
         session = self._session
         events = session.receive(data) if data else session.connection_lost()
         session.note_heard(time.monotonic())
+        self.inputs += 1
         if session.look_at < self._look_at:
             self.on_watched()
         if session.only_messages and self._trace is None and self.is_plain:

@@ -17,7 +17,7 @@ from groupcomm_client.byte_stream import Stream
 from groupcomm_client.client_protocol import MOST_UNREAD, ClientProtocol, read_answer
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
-from groupcomm_client.loops import Loop
+from groupcomm_client.loops import Loop, Step
 
 if TYPE_CHECKING:
     from groupcomm_client.coordination.working import Worker
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from groupcomm_client.history.subscription import Begin, Subscription
 
 GOODBYE_S: Final = 2.0
-"""The time for which the end of a connection waits for the daemon's answer."""
+"""The time for which the end of a connection, with all blocks in it, waits for a daemon that says
+nothing."""
 
 TURNS: Final = 64
 """After this number of calls that had nothing to wait for, other tasks get their turn."""
@@ -56,6 +57,7 @@ class Connection:
         self.loop = loop
         self._session = session
         self._calls = 0
+        self._silent_at = -1  # the inputs of the session when a wait for an answer was in vain
 
     def __repr__(self) -> str:
         return f"<groupcomm connection {self.name or 'not admitted yet'}>"
@@ -184,7 +186,7 @@ class Connection:
             # After the end of the session, or after a change of the rules, the program is no
             # member.
             with suppress(SessionEnded, LocalProtocolError):
-                await self.loop.shielded(GOODBYE_S, lambda: self.leave(name))
+                await self.part(lambda: self.leave(name))
 
     async def rekey(self, group: str) -> None:
         """Have the members of a group with a secret change its key; return once it is in use.
@@ -494,8 +496,21 @@ class Connection:
 
         if session.protocol.say_goodbye():
             with suppress(SessionEnded):  # the end of the session is the purpose
-                await self.loop.shielded(GOODBYE_S, until_the_end)
+                await self.part(until_the_end)
         session.stream.close()
+
+    async def part(self, step: Step) -> None:
+        """Run a step of an orderly end for GOODBYE_S at most, also in a task that is cancelled.
+
+        If the daemon has not answered an earlier step in time, and sent nothing since, this one
+        waits for nothing.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+        is_silent = self.protocol.inputs == self._silent_at
+        if not await self.loop.shielded(0.0 if is_silent else GOODBYE_S, step):
+            self._silent_at = self.protocol.inputs
 
     def close_socket(self) -> None:
         """Break the connection off; output that was not written yet is lost."""

@@ -84,8 +84,9 @@ class Loop(Protocol):
     async def timeout(self, seconds: float, step: Step) -> bool:
         """Run a coroutine for `seconds` at most; return whether it has ended."""
 
-    async def shielded(self, seconds: float, step: Step) -> None:
-        """Run a coroutine for `seconds` at most, even in a task that is being cancelled."""
+    async def shielded(self, seconds: float, step: Step) -> bool:
+        """Run a coroutine for `seconds` at most, even in a task that is being cancelled; return
+        whether it has ended."""
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         """Return a new lock among tasks."""

@@ -614,10 +614,12 @@ class ThreadLoop:
             return True
         return False
 
-    async def shielded(self, seconds: float, step: Step) -> None:
+    async def shielded(self, seconds: float, step: Step) -> bool:
         """See `Loop`."""
         with move_on_after(seconds, shield=True):
             await step()
+            return True
+        return False
 
     def lock(self) -> ThreadLock:
         """See `Loop`."""

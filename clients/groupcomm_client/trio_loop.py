@@ -243,10 +243,11 @@ class TrioLoop:
             await step()
         return not scope.cancelled_caught
 
-    async def shielded(self, seconds: float, step: Step) -> None:
+    async def shielded(self, seconds: float, step: Step) -> bool:
         """See `Loop`."""
-        with trio.move_on_after(seconds, shield=True):
+        with trio.move_on_after(seconds, shield=True) as scope:
             await step()
+        return not scope.cancelled_caught
 
     def lock(self) -> trio.Lock:
         """See `Loop`."""

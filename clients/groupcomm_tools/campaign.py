@@ -3,6 +3,7 @@
 import gc
 import hashlib
 import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -239,8 +240,17 @@ def _start_worker() -> None:
     never among the objects that existed before the first run.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_starter, daemon=True).start()
     gc.disable()
     gc.freeze()
+
+
+def _end_with_starter() -> None:
+    """End this process once the one that waits for it was killed; its parent is another one."""
+    starter = multiprocessing.parent_process()
+    assert starter is not None, "this process is of a pool"
+    starter.join()
+    os._exit(1)
 
 
 def _run_clean(run: Run, seed: int, options: Options) -> RunResult:

@@ -2,7 +2,8 @@
 
 Importing a daemon takes some 0.4 s of processor time, forking one a hundredth of that. Each daemon
 is an ordinary process: it inherits modules, and the umask of the process that starts it. The
-process that forks ends once nobody can send it requests any more.
+process that forks ends once nobody can send it requests any more, as when the process that starts
+daemons was killed. They get a SIGTERM then, and leave in order.
 """
 
 import atexit
@@ -22,6 +23,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
+
+import trio
+
+from groupcomm.host.parent import end_with_parent
 
 LOST: Final = 255
 """Exit status of a process whose forking process was killed: the real one is unknown."""
@@ -113,7 +118,7 @@ class ForkServer:
         return ForkedProcess(_STATUS.unpack(pid)[0], status)
 
     def close(self) -> None:
-        """Send no more requests; the process ends, but not the processes that it has forked."""
+        """Send no more requests: the process ends, and has those end that it has forked."""
         self._channel.close()
         self._process.wait()
 
@@ -128,6 +133,7 @@ def _close_all() -> None:
         _servers.popitem()[1].close()
 
 
+@trio.lowlevel.enable_ki_protection  # ^C between a request and its answer would mix answers up
 def start_warm(module: str, arguments: Sequence[str], stderr: int) -> ForkedProcess:
     """Call ``main(arguments)`` of a module in a new process that has imported it already.
 
@@ -179,7 +185,11 @@ class _Forks:
                 self._woken.recv(4096)
                 self._reap()
             if self._channel in ready:
-                text, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST_BYTES, 2)
+                text, descriptors = b"", list[int]()
+                with contextlib.suppress(
+                    ConnectionError
+                ):  # the process that starts daemons is gone
+                    text, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST_BYTES, 2)
                 if not text:
                     return None
                 if self._fork(*descriptors):
@@ -188,6 +198,7 @@ class _Forks:
 
     def _fork(self, stderr: int, status: int) -> bool:
         """Fork once; return whether this is the new process."""
+        parent = os.getpid()
         pid = os.fork()
         if pid:
             os.close(stderr)
@@ -201,6 +212,7 @@ class _Forks:
             os.close(descriptor)
         os.dup2(stderr, sys.stderr.fileno())
         os.close(stderr)
+        end_with_parent(signal.SIGTERM, parent)
         return True
 
     def _reap(self) -> None:

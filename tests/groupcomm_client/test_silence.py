@@ -15,9 +15,11 @@ import trio
 from groupcomm.errors import SessionEnded
 from groupcomm.events import Cause, DaemonView, GroupView, Message
 from groupcomm_client import ConnectOptions, Reconnected, blocking
+from groupcomm_client.connection import GOODBYE_S
 from groupcomm_client.options import SAME_HOST_TIMEOUT_S
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of
+from tests.groupcomm_client.virtual_kinds import AsyncioTime, Time, TrioTime, talking
 
 PATIENT_S = 1.0
 """For how long programs here wait for their daemon."""
@@ -147,3 +149,32 @@ def _await_eve(connection: Any, cause: Cause) -> None:
         event = connection.receive(PATIENCE_S)
         if isinstance(event, GroupView) and event.cause is cause and event.changed[0].user == "eve":
             return
+
+
+@pytest.mark.parametrize("time", [TrioTime(), AsyncioTime()], ids=lambda time: time.name)
+def test_the_end_of_all_blocks_waits_once_for_a_daemon_that_stands_still(time: Time) -> None:
+    async def scenario() -> None:
+        async with talking(time, seed=1, crumb_bytes=100) as (connection, daemon):
+            async with connection.group("one"), connection.group("two"):
+                daemon.step = lambda: None  # type: ignore[method-assign]
+                began = time.now()
+            await connection.aclose()
+            assert GOODBYE_S / 2 < time.now() - began < GOODBYE_S * 3 / 2
+
+    time.run(scenario)
+
+
+@pytest.mark.parametrize("time", [TrioTime(), AsyncioTime()], ids=lambda time: time.name)
+def test_a_daemon_that_goes_on_is_waited_for_again(time: Time) -> None:
+    async def scenario() -> None:
+        async with talking(time, seed=1, crumb_bytes=100) as (connection, daemon):
+            step = daemon.step
+            async with connection.group("one"):
+                daemon.step = lambda: None  # type: ignore[method-assign]
+            daemon.step = step  # type: ignore[method-assign]
+            await connection.ask("status")
+            async with connection.group("two"):
+                pass
+            assert "two" not in connection.groups
+
+    time.run(scenario)

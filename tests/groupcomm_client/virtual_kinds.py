@@ -87,6 +87,10 @@ class TrioTime:
 
         trio.run(in_time, clock=trio.testing.MockClock(autojump_threshold=0))
 
+    def now(self) -> float:
+        """Return the virtual time, in seconds."""
+        return trio.current_time()
+
     async def attempt(self, call: Coroutine[Any, Any, Any], at: int, way: str) -> Outcome:
         """Cancel a call when it suspends for the `at`-th time."""
         with trio.CancelScope() as scope:
@@ -149,6 +153,10 @@ class AsyncioTime:
 
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             runner.run(in_time())
+
+    def now(self) -> float:
+        """Return the virtual time, in seconds."""
+        return asyncio.get_running_loop().time()
 
     async def attempt(self, call: Coroutine[Any, Any, Any], at: int, way: str) -> Outcome:
         """Cancel a call when it suspends for the `at`-th time."""

@@ -1,7 +1,6 @@
 """Wrong ways to share work."""
 
 from collections.abc import Collection
-from heapq import heappush
 from typing import Any
 
 from groupcomm.events import GroupView, MemberId
@@ -44,7 +43,7 @@ def keys_do_not_wait(_enqueue: Right, _is_first: Right, _next_of: Right) -> tupl
     """A job does not wait for the earlier ones with its key."""
 
     def enqueue(self: WorkQueue, entry: Entry) -> None:
-        heappush(self._waiting, entry.id)
+        self._push(entry)
 
     def is_first(_self: WorkQueue, _entry: Entry) -> bool:
         return True

@@ -266,6 +266,7 @@ class BlockingJob:
         self.attempt = awaited.attempt
         self.done = awaited.done
         self.fail = awaited.fail
+        self.give_back = awaited.give_back
         self.extend = awaited.extend
 
     @property

@@ -14,7 +14,7 @@ that one hang.
 """
 
 import enum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -117,6 +117,7 @@ class Sharing:
         self._failed: list[tuple[JobId, int, str]] = []
         self._late: list[tuple[JobId, int, int]] = []
         self._extended: list[tuple[JobId, int]] = []
+        self._returned: list[tuple[JobId, int]] = []
         self._operations: list[WorkCommand] = []
         self._sent = Report()  # the report that is not delivered yet
         self._under_way: int | None = None  # the number of the command that is not delivered yet
@@ -201,7 +202,8 @@ class Sharing:
         """Return the jobs that are done (None) or have failed here, unknown to the queue yet."""
         reported: set[tuple[JobId, int | None]] = {(id, None) for id in self._done}
         reported |= {(id, None) for id in self._sent.done}
-        return reported | {(id, given) for id, given, _ in (*self._failed, *self._sent.failed)}
+        reported |= {(id, given) for id, given, _ in (*self._failed, *self._sent.failed)}
+        return reported | {*self._returned, *self._sent.returned}
 
     def _has(self, id: JobId) -> bool:
         holding = self._held.get(id)
@@ -244,6 +246,12 @@ class Sharing:
         if holding is not None and holding.state is Held.GIVEN:
             self._failed.append((id, holding.given, clean(why)))
 
+    def give_back(self, id: JobId) -> None:
+        """Let go of a job that this worker cannot do, and another one perhaps can."""
+        holding = self._let_go(id)
+        if holding is not None and holding.state is Held.GIVEN:
+            self._returned.append((id, holding.given))
+
     def extend(self, id: JobId) -> None:
         """Begin the deadline of a job anew."""
         if self._has(id):
@@ -272,8 +280,8 @@ class Sharing:
     @property
     def is_quiet(self) -> bool:
         """Return whether everything that the program has said is delivered."""
-        said = self._done or self._failed or self._extended or self._operations
-        return not said and self._under_way is None
+        said = (self._done, self._failed, self._extended, self._returned, self._operations)
+        return not any(said) and self._under_way is None
 
     def pop_command(self) -> bytes | None:
         """Return the next message to the control group, AGREED; None if there is none now."""
@@ -286,7 +294,7 @@ class Sharing:
         return data
 
     def _next_command(self) -> WorkCommand | None:
-        if self._done or self._failed or self._late or self._extended:
+        if any(self._parts):
             return self._report()
         if self._operations:
             return self._operations.pop(0)
@@ -297,10 +305,13 @@ class Sharing:
             return Ready(room, self._settings)
         return None
 
+    @property
+    def _parts(self) -> tuple[list[Any], ...]:
+        return (self._done, self._failed, self._late, self._extended, self._returned)
+
     def _report(self) -> Report:
-        parts = (self._done, self._failed, self._late, self._extended)
-        self._sent = Report(*(tuple(part[:MOST_REPORTED]) for part in parts))  # type: ignore[arg-type]
-        for part in parts:
+        self._sent = Report(*(tuple(part[:MOST_REPORTED]) for part in self._parts))
+        for part in self._parts:
             del part[:MOST_REPORTED]
         return self._sent
 

@@ -37,7 +37,7 @@ MOST_IDS: Final = 2**20
 
 _NOTHING: Final = Ids([], [], [], [], [], [])
 _NO_CLAIM: Final = QueueClaim(None, [], _NOTHING, _NOTHING, [], _NOTHING, [], None, 0)
-_UNCHANGED: Final = Change(0, 0, 0, 0, None, "")
+_UNCHANGED: Final = Change(0, 0, 0, 0, None, "", ())
 
 T = TypeVar("T")
 

@@ -45,12 +45,14 @@ class Report(msgspec.Struct, frozen=True, tag="rp", array_like=True):
         late: jobs whose worker takes too long: the number of the assignment, and of its
             extensions.
         extended: jobs that this worker still works on: the number of the assignment.
+        returned: jobs that this worker gives back: the number of the assignment.
     """
 
     done: tuple[JobId, ...] = ()
     failed: tuple[tuple[JobId, int, str], ...] = ()
     late: tuple[tuple[JobId, int, int], ...] = ()
     extended: tuple[tuple[JobId, int], ...] = ()
+    returned: tuple[tuple[JobId, int], ...] = ()
 
 
 class PutBack(msgspec.Struct, frozen=True, tag="pb", array_like=True):
@@ -82,6 +84,7 @@ class Entry(msgspec.Struct, array_like=True):
         extended: the number of extensions of its present assignment.
         worker: the member that works on it; None: it waits.
         why: why it failed last.
+        failed_at: the workers at which it has failed, while there is another one.
     """
 
     id: JobId
@@ -94,6 +97,7 @@ class Entry(msgspec.Struct, array_like=True):
     extended: int = 0
     worker: MemberId | None = None
     why: str = ""
+    failed_at: tuple[MemberId, ...] = ()
 
 
 class QueueState(msgspec.Struct, array_like=True):
@@ -144,6 +148,7 @@ class Change(msgspec.Struct, array_like=True):
     extended: int
     worker: MemberId | None
     why: str
+    failed_at: tuple[MemberId, ...]
 
 
 class QueueClaim(msgspec.Struct, array_like=True):

@@ -127,7 +127,9 @@ class WorkQueue:
     _workers: dict[MemberId, Worker]
     _buckets: list[dict[MemberId, None]]  # by number of jobs: the workers that take more
     _least: int  # buckets below it are empty
-    _waiting: list[JobId]  # a heap of jobs that may be given, and of some that may not any more
+    # Heaps of jobs that may be given, and of some that may not any more, by the workers at which
+    # they have failed.
+    _waiting: dict[tuple[MemberId, ...], list[JobId]]
     _first: dict[bytes, JobId]  # by key: the job that is given, or is to be next
     _lines: dict[bytes, list[JobId]]  # by key: a heap of the jobs behind it
     _added: dict[JobId, Entry]  # jobs of other states, while these are compared
@@ -238,10 +240,13 @@ class WorkQueue:
     def _on_report(self, report: Report, sender: MemberId) -> None:
         for id in report.done:
             self._finish(id)
-        for id, given, why in report.failed:
+        returned = ((id, given, None) for id, given in report.returned)
+        failed = ((id, given, why or "it has failed") for id, given, why in report.failed)
+        for id, given, why in (*returned, *failed):
             entry = self.jobs.get(id)
             if entry is not None and (entry.worker, entry.given) == (sender, given):
-                self._withdraw(entry, why or "it has failed")
+                self._avoid(entry, sender)
+                self._withdraw(entry, why)
         for id, given in report.extended:
             entry = self.jobs.get(id)
             if entry is not None and (entry.worker, entry.given) == (sender, given):
@@ -265,16 +270,52 @@ class WorkQueue:
     # ---- the way of a job ----
 
     def _give(self) -> None:
-        """Give waiting jobs, the oldest first, to the workers with the fewest."""
-        waiting = self._waiting
-        while waiting:
-            member = self._least_busy()
-            if member is None:
+        """Give waiting jobs, the oldest first, to the workers with the fewest.
+
+        A job that has failed at a worker waits for another one, while there is one: a worker that
+        fails whatever it gets, at once, would have all jobs set aside beside good ones.
+        """
+        while (member := self._least_busy()) is not None:
+            found: tuple[Entry, MemberId] | None = None
+            for failed_at in list(self._waiting):
+                entry = self._oldest(failed_at)
+                if entry is not None and (found is None or entry.id < found[0].id):
+                    suitable = self._suitable(failed_at, member)
+                    found = found if suitable is None else (entry, suitable)
+            if found is None:
                 return
-            id = heappop(waiting)
-            entry = self.jobs.get(id)
-            if entry is not None and entry.worker is None and self._is_first(entry):
-                self._assign(entry, member)
+            heappop(self._waiting[found[0].failed_at])
+            self._assign(*found)
+
+    def _oldest(self, failed_at: tuple[MemberId, ...]) -> Entry | None:
+        """Return the oldest waiting job that has failed at these workers."""
+        waiting = self._waiting[failed_at]
+        while waiting:
+            entry = self.jobs.get(waiting[0])
+            if (
+                entry is not None
+                and (entry.worker, entry.failed_at) == (None, failed_at)
+                and self._is_first(entry)
+            ):
+                return entry
+            heappop(waiting)
+        del self._waiting[failed_at]
+        return None
+
+    def _suitable(self, failed_at: tuple[MemberId, ...], least: MemberId) -> MemberId | None:
+        """Return the least busy worker for jobs that have failed at these; None: they wait."""
+        if least not in failed_at:
+            return least
+        free = (member for bucket in self._buckets[self._least :] for member in bucket)
+        other = next((member for member in free if member not in failed_at), None)
+        return least if other is None and self._takers() <= set(failed_at) else other
+
+    def _takers(self) -> set[MemberId]:
+        """Return the workers that take jobs, also those that have enough now."""
+        return {member for member, worker in self._workers.items() if worker.limit}
+
+    def _push(self, entry: Entry) -> None:
+        heappush(self._waiting.setdefault(entry.failed_at, []), entry.id)
 
     def _assign(self, entry: Entry, member: MemberId) -> None:
         worker = self._workers[member]
@@ -304,6 +345,12 @@ class WorkQueue:
         else:
             self._enqueue(entry)
 
+    def _avoid(self, entry: Entry, worker: MemberId) -> None:
+        """Have a job avoid a worker until it has failed at all others."""
+        takers = self._takers()
+        failed_at = takers & {*entry.failed_at, worker}
+        entry.failed_at = () if failed_at == takers else tuple(sorted(failed_at))
+
     def _free(self, entry: Entry) -> None:
         member = entry.worker
         assert member is not None, "the job waits"
@@ -329,7 +376,7 @@ class WorkQueue:
     def _put_back(self, id: JobId) -> None:
         entry = self.aside.pop(id, None)
         if entry is not None:
-            entry.failures = 0
+            entry.failures, entry.failed_at = 0, ()
             self.jobs[id] = entry
             self._enqueue(entry)
 
@@ -342,7 +389,7 @@ class WorkQueue:
         """Have a job wait: for a worker, or for the earlier ones with its key."""
         key, id = entry.key, entry.id
         if key is None:
-            heappush(self._waiting, id)
+            self._push(entry)
             return
         heappush(self._lines.setdefault(key, []), id)
         first = self._first.get(key)
@@ -363,7 +410,7 @@ class WorkQueue:
             id = heappop(line)
             if id in self.jobs:
                 self._first[key] = id
-                heappush(self._waiting, id)
+                self._push(self.jobs[id])
                 return
         del self._lines[key]
         self._first.pop(key, None)
@@ -428,7 +475,10 @@ class WorkQueue:
         """Return what this state has, without the data of jobs; see `MergeableMachine`."""
         ids = [*sorted(self.jobs), *sorted(self.aside)]
         changes = [
-            Change(place, entry.given, entry.failures, entry.extended, entry.worker, entry.why)
+            Change(
+                *(place, entry.given, entry.failures, entry.extended),
+                *(entry.worker, entry.why, entry.failed_at),
+            )
             for place, id in enumerate(ids)
             if (entry := self.jobs.get(id) or self.aside[id]).given
         ]
@@ -483,6 +533,7 @@ class WorkQueue:
             entry = Entry(
                 *(bare.id, bare.sender, bare.type, bare.data, bare.key),
                 *(change.given, change.failures, change.extended, change.worker, change.why),
+                change.failed_at,
             )
             (aside if is_aside else jobs).append(entry)
         claims = [state.claim for state in exchange.states]
@@ -514,14 +565,15 @@ class WorkQueue:
         self._bytes = sum(_size(entry) for entry in (*state.jobs, *state.aside))
         self._workers = {member: Worker(limit) for member, limit in state.workers}
         self._buckets, self._least = [], 0
-        self._waiting, self._first, self._lines = [], {}, {}
+        self._waiting, self._first, self._lines = {}, {}, {}
         for entry in state.jobs:
             self._load_job(entry)
         for line in self._lines.values():
             heapify(line)
         for key in [key for key in self._lines if key not in self._first]:
             self._choose_first(key)
-        heapify(self._waiting)
+        for waiting in self._waiting.values():
+            heapify(waiting)
         for member, worker in self._workers.items():
             self._settle_bucket(member, worker)
         self._added, self._exchange = {}, Exchange(())
@@ -535,7 +587,7 @@ class WorkQueue:
             worker.jobs[entry.id] = entry
         if entry.key is None:
             if entry.worker is None:
-                self._waiting.append(entry.id)
+                self._waiting.setdefault(entry.failed_at, []).append(entry.id)
             return
         line = self._lines.setdefault(entry.key, [])
         if entry.worker is None:

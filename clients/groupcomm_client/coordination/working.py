@@ -22,7 +22,7 @@ import attrs
 from groupcomm.errors import Code, GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import MemberId, Position
 from groupcomm.names import check_group
-from groupcomm_client.connection import GOODBYE_S, TURNS, Connection
+from groupcomm_client.connection import TURNS, Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.limits import text_of
 from groupcomm_client.coordination.replica import Send
@@ -100,6 +100,10 @@ class Job:
     def fail(self, why: str = "") -> None:
         """Report that the job has failed: it is given again, or set aside."""
         self._worker.let_go(self, lambda sharing: sharing.fail(self.id, why))
+
+    def give_back(self) -> None:
+        """Have another worker do the job, if there is one; this is no failure of the job."""
+        self._worker.let_go(self, lambda sharing: sharing.give_back(self.id))
 
     def extend(self) -> None:
         """Begin the deadline of the job anew."""
@@ -300,7 +304,7 @@ class Worker:
     async def work_off(self, handler: Handler) -> None:
         """Have a function do the jobs, each in a task of its own; an error is the job's failure.
 
-        It lasts until the session is over.
+        It lasts until the session is over. If it is cancelled, it gives its jobs back.
 
         Raises:
             RulesDiffer, SessionEnded: see `next`.
@@ -399,7 +403,13 @@ def _set_aside(entry: Entry) -> SetAside:
 async def _do(handler: Handler, job: Job) -> None:
     with suppress(JobLost, Exception):  # the job has failed: the others know why
         async with job:
-            await handler(job)
+            try:
+                await handler(job)
+            except Exception:
+                raise
+            except BaseException:  # the program ends, which is not the job's fault
+                job.give_back()
+                raise
 
 
 @asynccontextmanager
@@ -462,4 +472,4 @@ async def work(
 
 async def _say_the_last(worker: Worker) -> None:
     with suppress(SessionEnded):
-        await worker.driver.loop.timeout(GOODBYE_S, worker.flush)
+        await worker.driver.connection.part(worker.flush)

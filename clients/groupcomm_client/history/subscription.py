@@ -534,4 +534,4 @@ async def subscribe(
         finally:
             for name in joined:
                 with suppress(SessionEnded, LocalProtocolError):
-                    await connection.loop.shielded(GOODBYE_S, partial(connection.leave, name))
+                    await connection.part(partial(connection.leave, name))

@@ -22,6 +22,7 @@ import attrs
 import pyarrow as pa
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.host.parent import end_with_parent
 from groupcomm_client.history.channel import PieceSealer
 from groupcomm_client.history.places import place_of
 from groupcomm_log.errors import LogError, LogRemoved
@@ -291,6 +292,7 @@ class _Server:
 def main() -> None:
     """Serve the archive that has started this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the archive, which closes the socket
+    end_with_parent(signal.SIGKILL)  # it only reads
     os.nice(NICENESS)
     gc.disable()  # it makes many objects, none of which refer to each other in a circle
     with socket.socket(fileno=0) as archive, suppress(ConnectionError):  # the archive has ended

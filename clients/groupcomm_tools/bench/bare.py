@@ -7,6 +7,7 @@ is numbered, stored, repaired, ordered or encrypted, so no design that does more
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any, Final
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcomm.host.parent import end_with_parent
 from groupcomm_tools.bench.content import read_timed, timed
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.local_cluster import free_ports
@@ -201,6 +203,8 @@ def _end(process: subprocess.Popen[Any]) -> None:
 def main() -> int:
     """Run one of the programs, which the command line names."""
     role, path, *words = sys.argv[1:]
+    if role != "send":  # it ends by itself, and a thread that ends earlier has started it
+        end_with_parent(signal.SIGKILL)
     if role == "relay":
         trio.run(BareRelay(json.loads(words[1]), int(words[0])).run, path)
     elif role == "send":

@@ -1,26 +1,77 @@
-"""Commands that handle messages as processes of their own: for `groupcomm serve` and `work`."""
+"""Commands that handle messages as processes of their own: for `groupcomm serve` and `work`.
 
+A command is done when it exits, whatever it leaves in the background. It has a process group of its
+own, which is killed if the command takes too long, or if this program is to end.
+"""
+
+import fcntl
 import os
+import shutil
 import signal
+import struct
 import subprocess
-from collections.abc import Mapping, Sequence
-from typing import Final
+import termios
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import IO, Any, Final
 
+import attrs
 import trio
 
-from groupcomm.errors import GroupCommError
+from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.host.parent import end_with_parent
+from groupcomm_client.coordination.limits import MAX_DATA_BYTES
 
 SHOWN_BYTES: Final = 500
 """The bytes of a failed command's standard error that others get."""
+
+KILL_S: Final = 1.0
+"""The time between SIGTERM and SIGKILL."""
+
+_READ_BYTES: Final = 65_536
 
 
 class CommandFailed(GroupCommError):
     """The command could not handle a message; the text is for the other programs."""
 
 
+class CannotStart(GroupCommError):
+    """The command cannot be started; this host is at fault, not the message."""
+
+
+@attrs.frozen
+class Done:
+    """The end of a command.
+
+    Attributes:
+        status: its exit status, minus the number of the signal that has ended it.
+        output: its standard output, if it was to be kept.
+        why: the end of its standard error.
+    """
+
+    status: int
+    output: bytes
+    why: str
+
+    def check(self) -> None:
+        """Raise CommandFailed unless the exit status is 0."""
+        if self.status:
+            raise CommandFailed(f"exit status {self.status}: {self.why}")
+
+
+def check_command(command: Sequence[str]) -> None:
+    """Raise ConfigError if there is no such command."""
+    if shutil.which(command[0]) is None:
+        raise ConfigError(
+            f"{command[0]}: there is no such program, or it may not be executed; write one that"
+            " this host has"
+        )
+
+
 async def execute(
     command: Sequence[str], data: bytes, about: Mapping[str, str], *, keep_output: bool
-) -> "subprocess.CompletedProcess[bytes]":
+) -> Done:
     """Run a command to its end; it is killed if this is cancelled.
 
     Args:
@@ -31,26 +82,107 @@ async def execute(
             process goes.
 
     Raises:
-        CommandFailed: it cannot be started.
+        CannotStart: it cannot be started.
+        CommandFailed: it prints more than a message may have.
     """
+    pipe = subprocess.PIPE
     try:
-        return await trio.run_process(
+        # Not in a thread: the kernel would end it with the thread.
+        process = subprocess.Popen(
             command,
-            stdin=data,
+            stdin=pipe,
+            stdout=pipe if keep_output else None,
+            stderr=pipe,
             env={**os.environ, **about},
-            capture_stdout=keep_output,
-            capture_stderr=True,
-            check=False,
+            bufsize=0,
+            process_group=0,
+            preexec_fn=partial(end_with_parent, signal.SIGTERM, os.getpid()),  # noqa: PLW1509 - it takes no lock
         )
     except OSError as error:
-        raise CommandFailed(f"{command[0]}: {error.strerror}") from None
+        raise CannotStart(f"cannot start {command[0]}: {error.strerror}") from None
+    with process:
+        return await _Running(process).run(data)
 
 
-def check(done: "subprocess.CompletedProcess[bytes]") -> None:
-    """Raise CommandFailed, with the end of its standard error, unless a command exited with 0."""
-    if done.returncode:
-        why = done.stderr.decode(errors="replace").strip()[-SHOWN_BYTES:]
-        raise CommandFailed(f"exit status {done.returncode}: {why}")
+class _Running:
+    """A command that runs."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self._output = bytearray()
+        self._messages = bytearray()
+        self._reading = trio.CancelScope()
+        pipes: Iterable[IO[bytes] | None] = (process.stdin, process.stdout, process.stderr)
+        for each in pipes:
+            if each is not None:
+                os.set_blocking(each.fileno(), False)
+
+    async def run(self, data: bytes) -> Done:
+        """Give it its input; return its end."""
+        end = os.pidfd_open(self._process.pid)
+        try:
+            with self._reading:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._feed, data)
+                    for pipe in (self._process.stdout, self._process.stderr):
+                        nursery.start_soon(self._read, pipe)
+                    await trio.lowlevel.wait_readable(end)
+                    self._reading.cancel()  # processes that it has left may have the pipes
+            for pipe in (self._process.stdout, self._process.stderr):
+                if pipe is not None and (count := _waiting_bytes(pipe)):
+                    self._keep(pipe, os.read(pipe.fileno(), count))
+            if len(self._output) > MAX_DATA_BYTES:
+                raise CommandFailed(f"the command prints more than {MAX_DATA_BYTES:,} bytes")
+        except BaseException:
+            await self._kill(end)
+            raise
+        finally:
+            os.close(end)
+        why = bytes(self._messages).decode(errors="replace").strip()
+        return Done(self._process.wait(), bytes(self._output), why)
+
+    async def _feed(self, data: bytes) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None
+        rest = memoryview(data)
+        with pipe, suppress(BrokenPipeError):  # it reads no more
+            while rest:
+                await trio.lowlevel.wait_writable(pipe)
+                with suppress(BlockingIOError):
+                    rest = rest[os.write(pipe.fileno(), rest) :]
+
+    async def _read(self, pipe: IO[bytes] | None) -> None:
+        while pipe is not None:
+            await trio.lowlevel.wait_readable(pipe)
+            with suppress(BlockingIOError):
+                data = os.read(pipe.fileno(), _READ_BYTES)
+                if not data:
+                    return
+                self._keep(pipe, data)
+
+    def _keep(self, pipe: IO[bytes], data: bytes) -> None:
+        if pipe is self._process.stderr:
+            self._messages += data
+            del self._messages[:-SHOWN_BYTES]
+            return
+        self._output += data
+        if len(self._output) > MAX_DATA_BYTES:
+            self._reading.cancel()
+
+    async def _kill(self, end: int) -> None:
+        """End it, and what it has started."""
+        number = self._process.pid
+        with suppress(ProcessLookupError), trio.CancelScope(shield=True):
+            os.killpg(number, signal.SIGTERM)
+            with trio.move_on_after(KILL_S):
+                await trio.lowlevel.wait_readable(end)
+            os.killpg(number, signal.SIGKILL)
+
+
+def _waiting_bytes(pipe: IO[bytes]) -> int:
+    """Return the number of bytes that wait in a pipe."""
+    found: Any = fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4)
+    return int(struct.unpack("i", found)[0])
 
 
 async def set_on_sigterm(enough: trio.Event) -> None:

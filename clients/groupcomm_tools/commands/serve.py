@@ -10,7 +10,13 @@ import trio
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm.names import check_group
 from groupcomm_client.coordination import Request, serve
-from groupcomm_tools.commands.children import CommandFailed, check, execute, set_on_sigterm
+from groupcomm_tools.commands.children import (
+    CannotStart,
+    CommandFailed,
+    check_command,
+    execute,
+    set_on_sigterm,
+)
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.terminal import Reports
@@ -48,10 +54,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until the count or the duration is reached, or until ^C or SIGTERM; return 0."""
+    """Serve until the count or the duration is reached, or until ^C or SIGTERM; return 0.
+
+    Raises:
+        CannotStart: the command cannot be started any more; other servers get the requests.
+    """
+    check_command(options.command)
     server = Server(options)
     with server.reports:
         trio.run(server.run)
+    if server.fault is not None:
+        raise server.fault
     return 0
 
 
@@ -60,9 +73,13 @@ class Server:
 
     Args:
         options: the options of the command line.
+
+    Attributes:
+        fault: the error that has ended the service, if one has.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
+        self.fault: CannotStart | None = None
         self._options = options
         self._group = check_group(options.group)
         self._command: Sequence[str] = options.command
@@ -86,6 +103,14 @@ class Server:
         """Return the output of the command for a request."""
         try:
             return await self._execute(request)
+        except CannotStart as error:
+            self.fault = error
+            self._enough.set()
+            await trio.sleep_forever()  # without a reply, so the next server handles it
+            raise
+        except CommandFailed as error:
+            self.reports.say(f"a request of {request.caller.name} has failed here: {error}")
+            raise
         finally:
             self._handled += 1
             if self._handled == self._options.count:
@@ -95,9 +120,9 @@ class Server:
         with trio.move_on_after(self._options.command_s):
             about = {"GROUPCOMM_CALLER": request.caller.name}
             done = await execute(self._command, request.data, about, keep_output=True)
-            self._tell(request, done.returncode)
-            check(done)
-            return bytes(done.stdout)
+            self._tell(request, done.status)
+            done.check()
+            return done.output
         self._tell(request, None)
         raise CommandFailed(f"the command has not ended in {self._options.command_s:g} s")
 

@@ -15,7 +15,13 @@ from groupcomm.names import check_group
 from groupcomm_client.coordination import Job, Worker
 from groupcomm_client.coordination.work_queue import Key
 from groupcomm_client.coordination.working import AT_ONCE, DEADLINE_S, TRIES
-from groupcomm_tools.commands.children import check, execute, set_on_sigterm
+from groupcomm_tools.commands.children import (
+    CannotStart,
+    CommandFailed,
+    check_command,
+    execute,
+    set_on_sigterm,
+)
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.terminal import Reports
@@ -93,7 +99,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Work until the count or the duration is reached, or until ^C or SIGTERM; return 0."""
+    """Work until the count or the duration is reached, or until ^C or SIGTERM; return 0.
+
+    Raises:
+        CannotStart: the command cannot be started any more; the jobs go to other workers.
+    """
     looks = options.list or options.put_back or options.discard
     if looks == bool(options.command):
         raise LocalProtocolError(
@@ -102,9 +112,12 @@ def run(options: argparse.Namespace) -> int:
     if looks:
         trio.run(look, options)
     else:
+        check_command(options.command)
         working = Working(options)
         with working.reports:
             trio.run(working.run)
+        if working.fault is not None:
+            raise working.fault
     return 0
 
 
@@ -151,9 +164,13 @@ class Working:
 
     Args:
         options: the options of the command line.
+
+    Attributes:
+        fault: the error that has ended the work, if one has.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
+        self.fault: CannotStart | None = None
         self._options = options
         self._group = check_group(options.group)
         self._command: Sequence[str] = options.command
@@ -188,10 +205,19 @@ class Working:
         status: int | None = None
         try:
             done = await execute(self._command, job.data, _about(job), keep_output=False)
-            status = done.returncode
+            status = done.status
+        except CannotStart as error:
+            job.give_back()
+            self.fault = error
+            self._enough.set()
+            return
         finally:
             self._tell(job, status)
-        check(done)
+        try:
+            done.check()
+        except CommandFailed as error:
+            self.reports.say(f"a job of {job.sender.name} has failed here: {error}")
+            raise
         job.done()
         self._ended += 1
         if self._ended == self._options.count:

@@ -3,7 +3,6 @@
 python -m groupcommd.http LISTENING CHANNEL        (two descriptors)
 """
 
-import ctypes
 import logging
 import os
 import signal
@@ -15,14 +14,13 @@ from typing import Final
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcomm.host.parent import end_with_parent
 from groupcommd.http.channel import Channel
 from groupcommd.http.process_log import ChannelHandler
 from groupcommd.http.server import serve
 
 NICENESS: Final = 10
 """The daemon's process goes first, and others that are as important."""
-
-_PR_SET_PDEATHSIG: Final = 1  # of prctl(2)
 
 
 def main() -> int:
@@ -31,7 +29,7 @@ def main() -> int:
     # These ask the daemon to end, and its process group gets them, too.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(signal.SIGKILL)
     with suppress(OSError):
         os.nice(NICENESS)
     return trio.run(answer, listening, Channel(channel))

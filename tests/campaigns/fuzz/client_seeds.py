@@ -80,7 +80,7 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
     state = work_messages.QueueState(rules, [(_BOB, 16)], [entry], [entry], [(_AT, _AT)], _AT, 3)
     yield "client.coordination.work_messages.state", work_messages.encode(state)
     ids = work_exchange.pack([_AT, _AT._replace(message=_AT.message + 1)])
-    change = work_messages.Change(0, 2, 1, 0, _BOB, "torn")
+    change = work_messages.Change(0, 2, 1, 0, _BOB, "torn", (_BOB,))
     claim = work_messages.QueueClaim(
         rules, [(_BOB, 16)], ids, ids, [change], ids, [(_AT, _AT)], _AT, 3
     )

@@ -92,6 +92,12 @@ class Worker:
         known = {entry.data for entry in (*queue.jobs.values(), *queue.aside.values())}
         return known | {s.what.data for s in replica._backlog if isinstance(s.what, Message)}
 
+    def _give_up(self, id: JobId, *, is_at_fault: bool) -> None:
+        if is_at_fault:
+            self.sharing.fail(id, "bad luck")
+        else:
+            self.sharing.give_back(id)
+
     def finish(self, rng: Random, *, failing: float) -> None:
         """Let go of a job."""
         for held in (self.cut_off, self.running):
@@ -99,7 +105,7 @@ class Worker:
                 id = rng.choice(sorted(held))
                 data = held.pop(id)
                 if rng.random() < failing:
-                    self.sharing.fail(id, "bad luck")
+                    self._give_up(id, is_at_fault=rng.random() < 0.5)
                 else:
                     self.sharing.done(id)
                     self._shop.done[data] += 1

@@ -98,7 +98,10 @@ class Worker:
                 id = rng.choice(sorted(held))  # type: ignore[type-var]
                 data = held.pop(id)
                 if rng.random() < self._run.failing and not data.startswith(b"!"):
-                    self.sharing.fail(id, "bad luck")  # type: ignore[arg-type]
+                    if rng.random() < 0.7:
+                        self.sharing.fail(id, "bad luck")  # type: ignore[arg-type]
+                    else:
+                        self.sharing.give_back(id)  # type: ignore[arg-type]
                 else:
                     self.sharing.done(id)  # type: ignore[arg-type]
                     self._run.done[data] += 1

@@ -164,6 +164,65 @@ def test_a_job_is_set_aside_when_it_fails_or_kills_too_often_and_is_put_back() -
     assert not found.queue.aside
 
 
+def test_a_worker_that_fails_whatever_it_gets_has_no_job_set_aside_beside_a_good_one() -> None:
+    found = bench(A, B)
+    found.job(b"long")  # A has enough to do
+    ids = [found.job(b"%d" % number) for number in range(20)]
+    for number, id in enumerate(ids):
+        assert found.work()[b"%d" % number] == B
+        found.says(B, Report(failed=((id, 1, "no such command"),)))
+    assert not found.queue.jobs_of(B)  # it has failed all that it may get
+    for id in list(found.queue.jobs):
+        assert found.queue.jobs[id].worker == A
+        found.says(A, Report(done=(id,)))
+    assert not found.queue.jobs
+    assert not found.queue.aside
+
+
+def test_a_job_that_fails_everywhere_goes_round_the_workers_until_it_is_set_aside() -> None:
+    found = Bench()
+    found.members([A, B, C])
+    rules = Settings(5, None, False)
+    for worker in (A, B, C):
+        found.says(worker, Ready(1, rules))
+    id, tried = found.job(b"bad"), list[MemberId | None]()
+    while id in found.queue.jobs:
+        job = found.queue.jobs[id]
+        assert job.worker is not None
+        tried.append(job.worker)
+        found.says(job.worker, Report(failed=((id, job.given, "torn"),)))
+    assert len(tried) == rules.tries
+    assert set(tried[:3]) == {A, B, C}
+    assert tried[3] != tried[4]
+    assert id in found.queue.aside
+
+
+def test_a_job_waits_for_no_worker_that_has_gone_or_takes_no_more() -> None:
+    for leaves in (True, False):
+        found = bench(A, B)
+        long, id = found.job(b"long"), found.job(b"0")
+        found.says(B, Report(failed=((id, 1, "torn"),)))
+        assert found.work() == {b"long": A, b"0": None}
+        if leaves:
+            found.members([B], Cause.LEAVE)
+            found.says(B, Report(done=(long,)))
+        else:
+            found.says(A, Ready(0, RULES))
+        assert found.work()[b"0"] == B
+
+
+def test_a_job_that_is_given_back_has_not_failed_and_goes_to_another_worker() -> None:
+    found = bench(A, B)
+    ids = [found.job(b"0"), found.job(b"1")]
+    found.says(B, Report(returned=((ids[1], 2), (ids[0], 1))))  # neither is such an assignment
+    assert found.work() == {b"0": A, b"1": B}
+    found.says(B, Report(returned=((ids[1], 1),)))
+    assert found.work() == {b"0": A, b"1": None}
+    found.says(A, Report(done=(ids[0],)))
+    assert found.work() == {b"1": A}
+    assert found.queue.jobs[ids[1]].failures == 0
+
+
 def test_only_its_worker_says_of_the_present_assignment_that_it_failed() -> None:
     found = bench(A, B)
     id = found.job(b"0")
@@ -275,6 +334,8 @@ def busy() -> Bench:
         worker = found.queue.jobs[ids[4]].worker
         assert worker is not None
         found.says(worker, Report(failed=((ids[4], given, "torn"),)))
+        found.says(B, Report(done=(ids[3],)))  # so the job that has failed finds another worker
+    found.says(B, Report(failed=((ids[7], 1, "worn"),)))
     found.says(A, Report(done=(ids[0],)))
     found.transitional = True
     found.job(b"q")

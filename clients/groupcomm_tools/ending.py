@@ -1,0 +1,52 @@
+"""The end of a command by SIGTERM, or because its terminal was closed: in order, as by ^C.
+
+So whatever a command has started ends with it, and its files are removed.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+_ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Ending:
+    """The way in which a command was ended.
+
+    Attributes:
+        number: the signal.
+    """
+
+    def __init__(self) -> None:
+        self.number = signal.SIGINT
+
+    @property
+    def status(self) -> int:
+        """Return the exit status of a command that the signal has ended."""
+        return 128 + self.number
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal as ^C."""
+        self.number = signal.Signals(number)
+        signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[Ending]:
+    """Have SIGTERM and SIGHUP interrupt the block as ^C does, unless they are ignored (nohup)."""
+    ending = Ending()
+    if threading.current_thread() is not threading.main_thread():  # it gets no signals
+        yield ending
+        return
+    before = {number: signal.getsignal(number) for number in _ENDS}
+    taken = [number for number in _ENDS if before[number] is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, ending.interrupt)
+    try:
+        yield ending
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
