@@ -1,0 +1,126 @@
+"""Shared work under each fault: each program gives jobs, and works at jobs.
+
+Checked: each job that was accepted is done; each giving of a job is to one worker; no worker does a
+job that another one has done or still does without being told, other than the one that had the
+fault: a job of that one may be done again.
+"""
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any, Final
+
+from groupcomm.errors import OrderUnknown
+from groupcomm.level import ServiceLevel
+from groupcomm_client.connection import Connection
+from groupcomm_client.coordination import JobLost, Worker
+from groupcomm_client.coordination.working import work
+from tests.campaigns.programs import Program
+from tests.campaigns.tenures_player import GROUP, Player, tell
+
+AT_ONCE: Final = 2
+GIVE_S: Final = 0.05
+WORK_S: Final = (0.005, 0.02, 0.05, 0.2)
+"""How long a job takes, by its number."""
+
+MORE: Final = AT_ONCE + 1
+"""A worker that has done so many jobs has got one of them after it began to count."""
+
+
+async def give_and_work(player: Player) -> None:
+    async with (
+        player.connection() as giving,
+        player.connection() as working,
+        work(working, GROUP, name="workers", at_once=AT_ONCE) as worker,
+        working.loop.tasks() as tasks,
+    ):
+        for _ in range(AT_ONCE):
+            tasks.start(_work_on, worker, working)
+        while not player.stopping.is_set():
+            await _give(player.next_name(), giving, worker)
+            await giving.loop.sleep(GIVE_S)
+        await player.until_ending(working, stopped=True)
+
+
+async def _give(name: str, giving: Connection, worker: Worker) -> None:
+    """Give a job, which is accepted once it has its place while the worker beside knows the set."""
+    before = _session_of(worker)
+    try:
+        await giving.multicast_ordered(GROUP, name.encode(), level=ServiceLevel.SAFE)
+    except OrderUnknown:
+        tell(unknown=name)
+        return
+    is_known = before is not None and before == _session_of(worker)
+    tell(**{"accepted" if is_known else "unknown": name})
+
+
+def _session_of(worker: Worker) -> str | None:
+    return str(worker.driver.connection.member) if worker.is_current else None
+
+
+async def _work_on(worker: Worker, connection: Connection) -> None:
+    while True:
+        job = await worker.next()
+        name = job.data.decode()
+        told = {"job": name, "attempt": job.attempt, "id": str(job.id)}
+        try:
+            async with job:
+                tell(entered=True, **told)
+                await connection.loop.sleep(WORK_S[int(name.split(".")[1]) % len(WORK_S)])
+            tell(done=True, **told)
+        except JobLost:
+            tell(lost=True, **told)
+
+
+def is_each_done(programs: list[Program]) -> bool:
+    accepted, done = _given_and_done(programs)
+    return accepted <= done
+
+
+def _given_and_done(programs: list[Program]) -> tuple[set[str], set[str]]:
+    lines = [line for program in programs for line in program.lines]
+    return (
+        {line["accepted"] for line in lines if "accepted" in line},
+        {line["job"] for line in lines if "done" in line},
+    )
+
+
+def work_of(programs: list[Program], victims: list[tuple[Program | None, int]]) -> dict[str, Any]:
+    """Return the results, and the violated expectations.
+
+    Args:
+        programs: the programs.
+        victims: whom each fault struck, and when all had gone on after it.
+    """
+    lines = [line for program in programs for line in program.lines]
+    accepted, done = _given_and_done(programs)
+    entries: dict[str, list[tuple[int, Program, dict[str, Any]]]] = defaultdict(list)
+    ends: dict[tuple[str, int], dict[str, Any]] = {}
+    for program in programs:
+        for line in program.lines:
+            if "entered" in line:
+                entries[line["job"]].append((line["attempt"], program, line))
+            elif "job" in line:
+                ends[line["job"], line["attempt"]] = line
+    wrong = [f"{name} was accepted, and never done" for name in sorted(accepted - done)]
+    for name, found in entries.items():
+        found.sort(key=lambda entry: entry[0])
+        if len({line["id"] for _, _, line in found}) > 1:
+            wrong.append(f"{name} is two jobs")
+        for (attempt, earlier, _), (again, _, _) in pairwise(found):
+            end = ends.get((name, attempt), {})
+            if attempt == again:
+                wrong.append(f"{name} was given twice as attempt {attempt}")
+            elif "done" in end and earlier is not _victim_at(end["at"], victims):
+                wrong.append(f"{name} was done as attempt {attempt}, and given again as {again}")
+    return {
+        "accepted": len(accepted),
+        "unknown": sum("unknown" in line for line in lines),
+        "done": len(done),
+        "done_again": sum("done" in line for line in lines) - len(done),
+        "lost": sum("lost" in line for line in lines),
+        "violations": wrong,
+    }
+
+
+def _victim_at(at: int, victims: list[tuple[Program | None, int]]) -> Program | None:
+    return next((victim for victim, until in victims if at <= until), None)
