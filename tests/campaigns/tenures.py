@@ -245,11 +245,11 @@ async def end_all(table: Table, part: str) -> list[int]:
     everybody = table.programs.values()
     for program in everybody:
         await program.say("stop")
+    if part not in ANYBODY:
+        await until("all have stopped", lambda: all(has_stopped(each) for each in everybody))
     if part == "work":
         with suppress(DidNotHappen):  # the results name the jobs
             await until("each job is done", lambda: is_each_done(list(everybody)))
-    if part not in ANYBODY:
-        await until("all have stopped", lambda: all(has_stopped(each) for each in everybody))
 
     async def end(program: Program) -> None:
         statuses.append(await program.end())

@@ -22,6 +22,9 @@ GIVE_S: Final = 0.05
 WORK_S: Final = (0.005, 0.02, 0.05, 0.2)
 """How long a job takes, by its number."""
 
+REPORT_S: Final = 1.0
+"""The longest that a report is under way to its place in the order."""
+
 MORE: Final = AT_ONCE + 1
 """A worker that has done so many jobs has got one of them after it began to count."""
 
@@ -110,7 +113,7 @@ def work_of(programs: list[Program], victims: list[tuple[Program | None, int]]) 
             end = ends.get((name, attempt), {})
             if attempt == again:
                 wrong.append(f"{name} was given twice as attempt {attempt}")
-            elif "done" in end and earlier is not _victim_at(end["at"], victims):
+            elif "done" in end and earlier not in _struck(end["at"], victims):
                 wrong.append(f"{name} was done as attempt {attempt}, and given again as {again}")
     return {
         "accepted": len(accepted),
@@ -122,5 +125,11 @@ def work_of(programs: list[Program], victims: list[tuple[Program | None, int]]) 
     }
 
 
-def _victim_at(at: int, victims: list[tuple[Program | None, int]]) -> Program | None:
-    return next((victim for victim, until in victims if at <= until), None)
+def _struck(at: int, victims: list[tuple[Program | None, int]]) -> set[Program | None]:
+    """Return whom a fault struck then, or before a report of that time had its place."""
+    begins = [0, *(until for _, until in victims)]
+    return {
+        victim
+        for begin, (victim, until) in zip(begins, victims, strict=False)
+        if begin - REPORT_S * 1e9 <= at <= until
+    }
