@@ -1,8 +1,8 @@
 """Shared work under each fault: each program gives jobs, and works at jobs.
 
-Checked: each job that was accepted is done; each giving of a job is to one worker; no worker does a
-job that another one has done or still does without being told, other than the one that had the
-fault: a job of that one may be done again.
+Checked: each job that was accepted is done; each giving of a job is to one worker; only a job of
+the worker that had the fault is done again; and no worker ends a job normally if it has lost it, and
+has got a later one since.
 """
 
 from collections import defaultdict
@@ -19,8 +19,8 @@ from tests.campaigns.tenures_player import GROUP, Player, tell
 
 AT_ONCE: Final = 2
 GIVE_S: Final = 0.05
-WORK_S: Final = (0.005, 0.02, 0.05, 0.2)
-"""How long a job takes, by its number."""
+WORK_S: Final = (0.005, 0.02, 0.05, 0.1, 0.005, 0.02, 0.05, 1.5)
+"""How long a job takes, by its number: some last longer than most faults."""
 
 REPORT_S: Final = 1.0
 """The longest that a report is under way to its place in the order."""
@@ -47,6 +47,7 @@ async def give_and_work(player: Player) -> None:
 async def _give(name: str, giving: Connection, worker: Worker) -> None:
     """Give a job, which is accepted once it has its place while the worker beside knows the set."""
     before = _session_of(worker)
+    tell(gives=name)
     try:
         await giving.multicast_ordered(GROUP, name.encode(), level=ServiceLevel.SAFE)
     except OrderUnknown:
@@ -97,6 +98,7 @@ def work_of(programs: list[Program], victims: list[tuple[Program | None, int]]) 
     lines = [line for program in programs for line in program.lines]
     accepted, done = _given_and_done(programs)
     entries: dict[str, list[tuple[int, Program, dict[str, Any]]]] = defaultdict(list)
+    gave = {line["gives"]: line["at"] for line in lines if "gives" in line}
     ends: dict[tuple[str, int], dict[str, Any]] = {}
     for program in programs:
         for line in program.lines:
@@ -109,12 +111,17 @@ def work_of(programs: list[Program], victims: list[tuple[Program | None, int]]) 
         found.sort(key=lambda entry: entry[0])
         if len({line["id"] for _, _, line in found}) > 1:
             wrong.append(f"{name} is two jobs")
-        for (attempt, earlier, _), (again, _, _) in pairwise(found):
+        for (attempt, earlier, _), (again, _, regiven) in pairwise(found):
             end = ends.get((name, attempt), {})
             if attempt == again:
                 wrong.append(f"{name} was given twice as attempt {attempt}")
             elif "done" in end and earlier not in _struck(end["at"], victims):
                 wrong.append(f"{name} was done as attempt {attempt}, and given again as {again}")
+            elif "done" in end and any(
+                "entered" in line and gave[line["job"]] > regiven["at"] and line["at"] < end["at"]
+                for line in earlier.lines
+            ):  # that job is behind the loss in the order
+                wrong.append(f"the loss of {name}, attempt {attempt}, was not told in time")
     return {
         "accepted": len(accepted),
         "unknown": sum("unknown" in line for line in lines),
