@@ -1,11 +1,12 @@
-"""Holders, leaders and replicas under each fault, judged by a database outside the cluster.
+"""Each part of coordination under each fault; holders judged by a database outside the cluster.
 
     python -m tests.campaigns.tenures                                 # all parts, loops and faults
     python -m tests.campaigns.tenures --part mutex --loop trio --reconnect --kills 500
 
 Three programs at three daemons write with their tokens. Checked: whoever has left its block
 normally was alone in it; tokens rise; after each fault somebody goes on; replicas are equal in the
-end, and have all that was acknowledged. Ends with one line of JSON for each combination.
+end, and have all that was acknowledged. Of requests, shared work and the resource see the modules
+of these parts. Prints a line of JSON for each combination.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import pairwise, product
 from pathlib import Path
 from random import Random
@@ -28,18 +29,41 @@ import trio
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Relay
 from groupcommd.config_file import read_addresses
-from tests.campaigns.programs import Program, until
-from tests.campaigns.tenures_program import PARTS
+from tests.campaigns.programs import DidNotHappen, Program, until
+from tests.campaigns.tenures_program import PLAYS
+from tests.campaigns.tenures_requests import requests_of
+from tests.campaigns.tenures_resource import resource_of
+from tests.campaigns.tenures_work import MORE, is_each_done, work_of
 from tests.groupcomm_client.kinds import KINDS
 
+PARTS: Final = tuple(PLAYS)
 NAMES: Final = ("alfa", "bravo", "charlie")
 LOOPS: Final = tuple(kind.name for kind in KINDS)
 FAULT_S: Final = (0.2, 1.2)
 """How long a stop or a cut lasts: some are noticed by the others, and some are not."""
 
+PROGRESS: Final[dict[str, tuple[str, ...]]] = {
+    "mutex": ("entered",),
+    "election": ("entered",),
+    "replica": ("acknowledged",),
+    "requests": ("answered",),
+    "work": ("done",),
+    "resource": ("entered", "accepted"),
+}
+"""The lines that say that a part goes on."""
+
+ANYBODY: Final = ("mutex", "election")
+"""The parts that go on if any program does; in the others each one has to."""
+
 
 class Table:
-    """The cluster, the programs, and the database."""
+    """The cluster, the programs, and the database.
+
+    Attributes:
+        victims: the program that each fault struck, None for no fault, and when the others and it
+            had gone on, in nanoseconds of the host's monotonic clock.
+        killed: the lives of programs that were killed.
+    """
 
     def __init__(
         self,
@@ -53,6 +77,8 @@ class Table:
         self.relay = relay
         self.rng = rng
         self.database = cluster.folder / "outside.db"
+        self.victims: list[tuple[Program | None, int]] = []
+        self.killed: set[str] = set()
         self._nursery = nursery
         with sqlite3.connect(self.database) as database:
             database.execute("PRAGMA journal_mode=WAL")
@@ -72,13 +98,14 @@ class Table:
         program = self.programs[name]
         await program.start(self._nursery, "--name", f"{name}{program.lives}")
 
-    def progress(self) -> Counter[str]:
-        """Return how often each program has entered, or was answered."""
+    def progress(self, part: str) -> Counter[tuple[str, str]]:
+        """Return how often each program has said each line of progress."""
         return Counter(
-            {
-                name: sum("entered" in line or "acknowledged" in line for line in program.lines)
-                for name, program in self.programs.items()
-            }
+            (name, word)
+            for name, program in self.programs.items()
+            for line in program.lines
+            for word in PROGRESS[part]
+            if word in line
         )
 
     def victim(self) -> str:
@@ -138,6 +165,7 @@ async def host_stopped(table: Table, name: str) -> None:
 
 
 async def program_killed(table: Table, name: str) -> None:
+    table.killed.add(f"{name}{table.programs[name].lives - 1}")
     await table.programs[name].kill()
     await table.start(name)
 
@@ -157,15 +185,18 @@ FAULTS: Final[dict[str, Fault]] = {
 }
 
 
-async def go_on(table: Table, part: str) -> None:
-    """Wait until somebody has entered again; all replicas, each was answered again."""
-    before = table.progress()
+async def go_on(table: Table, part: str, victim: str | None = None) -> None:
+    """Wait until the programs go on after a fault."""
+    before = table.progress(part)
+    least = MORE if part == "work" else 1
 
     def is_done() -> bool:
-        more = [name for name, count in table.progress().items() if count > before[name]]
-        return len(more) == len(NAMES) if part == "replica" else bool(more)
+        now = table.progress(part)
+        more = [now[each] - before[each] >= least for each in product(NAMES, PROGRESS[part])]
+        return any(more) if part in ANYBODY else all(more)
 
     await until("the programs go on", is_done)
+    table.victims.append((table.programs.get(victim or ""), time.monotonic_ns()))
 
 
 async def run(
@@ -189,8 +220,9 @@ async def run(
                 await table.start(name)
             await go_on(table, part)
             for fault in faults:
-                await FAULTS[fault](table, table.victim())
-                await go_on(table, part)
+                victim = table.victim()
+                await FAULTS[fault](table, victim)
+                await go_on(table, part, victim)
             await cluster.settle(NAMES)
             await go_on(table, part)
             statuses = await end_all(table, part)
@@ -213,8 +245,11 @@ async def end_all(table: Table, part: str) -> list[int]:
     everybody = table.programs.values()
     for program in everybody:
         await program.say("stop")
-    if part == "replica":
-        await until("contents", lambda: all("contents" in p.lines[-1] for p in everybody))
+    if part not in ANYBODY:
+        await until("all have stopped", lambda: all(has_stopped(each) for each in everybody))
+    if part == "work":
+        with suppress(DidNotHappen):  # the results name the jobs
+            await until("each job is done", lambda: is_each_done(list(everybody)))
 
     async def end(program: Program) -> None:
         statuses.append(await program.end())
@@ -225,11 +260,28 @@ async def end_all(table: Table, part: str) -> list[int]:
     return statuses
 
 
+def has_stopped(program: Program) -> bool:
+    return any("stopped" in line for line in program.lines)
+
+
 def results_of(table: Table, part: str) -> dict[str, Any]:
     """Return the results, and the violated expectations."""
+    programs = list(table.programs.values())
+    match part:
+        case "replica":
+            return replicas_of(table)
+        case "requests":
+            return requests_of(programs, table.killed)
+        case "work":
+            return work_of(programs, table.victims)
+        case "resource":
+            tenures, uses = tenures_of(table, part), resource_of(programs, table.victims)
+            return {**tenures, **uses, "violations": tenures["violations"] + uses["violations"]}
+    return tenures_of(table, part)
+
+
+def tenures_of(table: Table, part: str) -> dict[str, Any]:
     lines = [line for program in table.programs.values() for line in program.lines]
-    if part == "replica":
-        return replicas_of(table, lines)
     stays = stays_of(list(table.programs.values()))
     tokens = [token for token, _, _ in stays]
     wrong = [
@@ -279,7 +331,8 @@ def stays_of(programs: list[Program]) -> list[tuple[int, int, int]]:
     return sorted(found, key=lambda stay: stay[1])
 
 
-def replicas_of(table: Table, lines: list[dict[str, Any]]) -> dict[str, Any]:
+def replicas_of(table: Table) -> dict[str, Any]:
+    lines = [line for program in table.programs.values() for line in program.lines]
     contents = [program.lines[-1].get("contents") for program in table.programs.values()]
     acknowledged = [line["acknowledged"] for line in lines if "acknowledged" in line]
     wrong = []

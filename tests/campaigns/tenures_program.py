@@ -1,9 +1,8 @@
-"""A program that holds a mutex, leads, or is a replica, again and again, under any loop.
+"""A program that plays one part of coordination again and again, under any loop.
 
-While it holds or leads it writes into a database outside the cluster, with its token: the database
-refuses older ones. It never gives up: a session that has ended is followed by another one, that of
-the connection or that of a new one. Prints lines of JSON. A line of input has it stop, and the end
-of its input has it end.
+Prints lines of JSON. A line of input has it stop, and the end of its input has it end. While it
+holds a mutex or leads it writes into a database outside the cluster, with its token: the database
+refuses older ones.
 """
 
 import argparse
@@ -13,10 +12,11 @@ import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from groupcomm.errors import GroupCommError, SessionError
+from groupcomm.errors import GroupCommError
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination import (
     LeadershipLost,
@@ -26,19 +26,16 @@ from groupcomm_client.coordination import (
     replicate,
     stand,
 )
+from tests.campaigns.tenures_player import GROUP, WRITE_S, Play, Player, tell
+from tests.campaigns.tenures_requests import ask_and_serve
+from tests.campaigns.tenures_resource import use_and_keep
+from tests.campaigns.tenures_work import give_and_work
 from tests.groupcomm_client.coordination.ledger import Ledger
-from tests.groupcomm_client.kinds import KINDS, Kind
+from tests.groupcomm_client.kinds import KINDS
 
-PARTS: Final = ("mutex", "election", "replica")
 STAY_S: Final = 0.03
-WRITE_S: Final = 0.003
-RETRY_S: Final = 0.05
 END_S: Final = 1.5
 PROGRAMS: Final = 3
-
-
-def tell(**what: object) -> None:
-    os.write(1, json.dumps({**what, "at": time.monotonic_ns()}).encode() + b"\n")
 
 
 class Database:
@@ -58,88 +55,90 @@ class Database:
         return done.rowcount == 1
 
 
-class Player:
-    """One program."""
+async def hold(player: Player) -> None:
+    async with player.connection() as connection, join_mutex(connection, GROUP) as mutex:
+        await _tenures(player, connection, lambda: mutex, lambda: (mutex.token, mutex.holds))
 
-    def __init__(self, kind: Kind, options: argparse.Namespace) -> None:
-        self._kind = kind
-        self._options = options
-        self._database: Database | None = None
-        self._number = 0
-        self.stopping = threading.Event()
-        self.ending = threading.Event()
 
-    async def run(self, _kind: Kind) -> None:
-        self._database = Database(self._options.database)
-        while not self.stopping.is_set():
+async def lead(player: Player) -> None:
+    async with (
+        player.connection() as connection,
+        stand(connection, GROUP, candidates=PROGRAMS) as election,
+    ):
+        await _tenures(
+            player,
+            connection,
+            election.leading,
+            lambda: (election.term, election.leads),
+        )
+
+
+async def _tenures(
+    player: Player, connection: Connection, enter: Any, token: Callable[[], tuple[int, bool]]
+) -> None:
+    database = Database(player.options.database)
+    while not player.stopping.is_set():
+        try:
+            async with enter():
+                await _stay(player, connection, database, token)
+            tell(out=token()[0])
+            await connection.loop.sleep(WRITE_S)  # others get their turn
+        except (MutexLost, LeadershipLost):
+            tell(lost=True)
+
+
+async def _stay(
+    player: Player,
+    connection: Connection,
+    database: Database,
+    state: Callable[[], tuple[int, bool]],
+) -> None:
+    token, _ = state()
+    tell(entered=token)
+    end = time.monotonic() + STAY_S
+    while time.monotonic() < end and not player.stopping.is_set():
+        _, believes = state()
+        if not database.write(token, str(os.getpid())):
+            tell(refused=token, believed=believes)
+        await connection.loop.sleep(WRITE_S)
+    tell(last=token)
+
+
+async def be_a_replica(player: Player) -> None:
+    ledger = Ledger()
+    async with (
+        player.connection() as connection,
+        replicate(connection, GROUP, ledger, replicas=PROGRAMS) as replica,
+    ):
+        while not player.stopping.is_set():
+            key = player.next_name()
             try:
-                await self._one_connection()
-            except SessionError as error:
-                tell(ended=str(error))
-                time.sleep(RETRY_S)
-
-    async def _one_connection(self) -> None:
-        options = self._options
-        async with self._kind.connect(options.address, reconnect=options.reconnect) as found:
-            wrapped = hasattr(found, "wrapped")
-            connection: Connection = found.wrapped.awaited if wrapped else found
-            match options.part:
-                case "mutex":
-                    async with join_mutex(connection, "campaign") as mutex:
-                        await self._tenures(connection, mutex, lambda: mutex, lambda: mutex.token)
-                case "election":
-                    async with stand(connection, "campaign", candidates=PROGRAMS) as election:
-                        await self._tenures(
-                            connection, election, election.leading, lambda: election.term
-                        )
-                case "replica":
-                    await self._replicate(connection)
-
-    async def _tenures(self, connection: Connection, part: Any, enter: Any, token: Any) -> None:
-        while not self.stopping.is_set():
-            try:
-                async with enter():
-                    await self._stay(connection, part, token())
-                tell(out=token())
-                await connection.loop.sleep(WRITE_S)  # others get their turn
-            except (MutexLost, LeadershipLost):
-                tell(lost=True)
-
-    async def _stay(self, connection: Connection, part: Any, token: int) -> None:
-        assert self._database is not None
-        tell(entered=token)
-        end = time.monotonic() + STAY_S
-        while time.monotonic() < end and not self.stopping.is_set():
-            believes = part.holds if self._options.part == "mutex" else part.leads
-            if not self._database.write(token, str(os.getpid())):
-                tell(refused=token, believed=believes)
+                await replica.submit(json.dumps([key, 1]).encode())
+                tell(acknowledged=key)
+            except OutcomeUnknown:
+                tell(unknown=key)
             await connection.loop.sleep(WRITE_S)
-        tell(last=token)
+        await connection.loop.sleep(END_S)  # the others have stopped by then, too
+        await replica.until_current()
+        contents = {k: v for k, v in ledger.numbers.items() if k != "members"}
+        await player.until_ending(connection, stopped=True, contents=contents)
 
-    async def _replicate(self, connection: Connection) -> None:
-        ledger = Ledger()
-        async with replicate(connection, "campaign", ledger, replicas=PROGRAMS) as replica:
-            while not self.stopping.is_set():
-                self._number += 1
-                key = f"{self._options.name}.{self._number}"
-                try:
-                    await replica.submit(json.dumps([key, 1]).encode())
-                    tell(acknowledged=key)
-                except OutcomeUnknown:
-                    tell(unknown=key)
-                await connection.loop.sleep(WRITE_S)
-            await connection.loop.sleep(END_S)  # the others have stopped by then, too
-            await replica.until_current()
-            tell(contents={k: v for k, v in ledger.numbers.items() if k != "members"})
-            while not self.ending.is_set():
-                await connection.loop.sleep(WRITE_S)
+
+PLAYS: Final[dict[str, Play]] = {
+    "mutex": hold,
+    "election": lead,
+    "replica": be_a_replica,
+    "requests": ask_and_serve,
+    "work": give_and_work,
+    "resource": use_and_keep,
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--address", required=True)
     parser.add_argument("--database", type=Path, required=True)
-    parser.add_argument("--part", choices=PARTS, required=True)
+    parser.add_argument("--part", choices=PLAYS, required=True)
     parser.add_argument("--loop", choices=[kind.name for kind in KINDS], required=True)
     parser.add_argument("--reconnect", action="store_true")
     parser.add_argument("--name", default="")
@@ -157,7 +156,7 @@ def main() -> int:
 
     threading.Thread(target=watch, daemon=True).start()
     try:
-        kind.run(player.run)
+        kind.run(lambda _: player.run(PLAYS[options.part]))
     except GroupCommError as error:
         print(error, file=sys.stderr)
         return 1

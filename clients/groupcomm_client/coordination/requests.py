@@ -14,9 +14,10 @@ A caller::
         print(await caller.call("doubler", b"21"))
 
 `call` has one server handle a request: all servers see the same requests in the same order, so each
-knows without further messages whose turn it is; if that server goes before it has replied,
-the next one handles the request. So a request is handled at least once: twice, if its server was
-cut off or died between handling it and replying. `call_all` has every server handle a request.
+knows without further messages whose turn it is; if that server goes, or was parted for a while,
+before it has replied, the next one handles the request. So a request is handled at least once:
+twice, if its server was cut off or died between handling it and replying. `call_all` has every
+server handle a request.
 """
 
 import enum
@@ -129,17 +130,15 @@ Key: TypeAlias = tuple[MemberId, int]
 
 
 class Rota:
-    """The rota of one server: it finds the requests that are this server's. Pure.
-
-    Attributes:
-        open: the requests for one server that none has replied to.
-    """
+    """The rota of one server: it finds the requests that are this server's. Pure."""
 
     def __init__(self, me: MemberId) -> None:
         """Begin before the first view."""
         self._me = me
         self._members: tuple[MemberId, ...] = ()
-        self.open: dict[Key, Request] = {}
+        # The requests that none has replied to, and the servers that have come along with this one
+        # since, in turn.
+        self._open: dict[Key, tuple[Request, tuple[MemberId, ...]]] = {}
 
     def handle(self, event: Received, group: str) -> list[tuple[Key, Request, Whom]]:
         """Handle one event; return the requests that this server has to handle now."""
@@ -148,36 +147,31 @@ class Rota:
         if isinstance(event, Message) and group in event.groups:
             word = _decode_untrusted(event.data)
             if isinstance(word, Reply):
-                self.open.pop((word.caller, word.number), None)
+                self._open.pop((word.caller, word.number), None)
             elif isinstance(word, Call):
                 return self._on_call(event.sender, word)
         return []
 
     def _on_view(self, view: GroupView) -> list[tuple[Key, Request, Whom]]:
-        before, self._members = self._members, view.members
-        return [
-            (key, request, Whom.ONE)
-            for key, request in self.open.items()
-            if self._server(key, request, before) != self._me
-            and self._server(key, request, view.members) == self._me
-        ]
+        self._members = view.members
+        # Who has not come along may have replied elsewhere, even if this view has it again.
+        together, mine = frozenset(view.vs_set), []
+        for key, (request, servers) in self._open.items():
+            left = tuple(server for server in servers if server in together)
+            if left[:1] != servers[:1] and left[:1] == (self._me,):
+                mine.append((key, request, Whom.ONE))
+            self._open[key] = request, left
+        return mine
 
     def _on_call(self, caller: MemberId, call: Call) -> list[tuple[Key, Request, Whom]]:
         key, request = (caller, call.number), Request(call.data, caller, self._members)
         if call.whom is Whom.ALL:
             return [(key, request, call.whom)]
-        self.open[key] = request
-        if self._server(key, request, self._members) == self._me:
+        first = call.number % len(self._members)
+        self._open[key] = request, self._members[first:] + self._members[:first]
+        if self._members[first] == self._me:
             return [(key, request, call.whom)]
         return []
-
-    @staticmethod
-    def _server(key: Key, request: Request, members: tuple[MemberId, ...]) -> MemberId | None:
-        """Return the server whose turn it is, of those that got the request; None if all have
-        gone."""
-        first, count = key[1] % len(request.servers), len(request.servers)
-        in_turn = (request.servers[(first + step) % count] for step in range(count))
-        return next((server for server in in_turn if server in members), None)
 
 
 class _Server:

@@ -10,9 +10,10 @@ import trio
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
-from groupcomm_client.coordination import Mutex, MutexLost
+from groupcomm_client.coordination import Mutex, MutexLost, use
 from groupcomm_client.coordination.mutex import FORMS
 from groupcomm_client.coordination.mutex.mutex import make_contender
+from groupcomm_client.coordination.mutex.resource import decode_use_untrusted
 from groupcomm_client.events import Received
 from groupcomm_client.trio_loop import TrioLoop
 
@@ -25,6 +26,7 @@ class Alone:
     def __init__(self, form: str) -> None:
         self.time = 0
         self.counter = 7
+        self.used: list[bytes] = []
         before = self.daemons(7, "abc", "abc")
         protocol = SimpleNamespace(is_open=True, has_view_waiting=False)
         connection: Any = SimpleNamespace(
@@ -75,6 +77,8 @@ class Alone:
         while outgoing:
             to, data, level = outgoing.popleft()
             groups = (to,) if isinstance(to, str) else (ANN.name,)
+            used = decode_use_untrusted(data)
+            self.used += [] if used is None else [used.data]
             self.accept(Message(ANN, 1, groups, level, 0, data, self.place()))
 
 
@@ -112,6 +116,24 @@ async def test_a_holder_that_stood_still_loses_it_though_nobody_else_is_in_the_g
         with pytest.raises(MutexLost):
             await hold(alone, *united)
         await hold(alone)  # she gets it again
+
+
+async def test_a_block_that_has_lost_the_mutex_uses_nothing() -> None:
+    """The mutex is requested anew at once: a late use would be ordered behind that request."""
+    alone = Alone("agreed")
+    united = alone.end(), alone.daemons(9, "abc", "a"), alone.group(Cause.NETWORK, ANN, BOB)
+    async with answered(alone):
+        with pytest.raises(MutexLost):
+            await use_before_and_after(alone, *united)
+        assert alone.used == [b"in time"]
+
+
+async def use_before_and_after(alone: Alone, *batch: Received) -> None:
+    async with alone.mutex:
+        await use(alone.mutex, b"in time")
+        alone.accept(*batch)
+        with pytest.raises(MutexLost):
+            await use(alone.mutex, b"late")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -88,6 +88,11 @@ class Mutex:
             raise LocalProtocolError("a token is that of a grant: read it in the mutex's block")
         return token
 
+    def check_tenure(self) -> None:
+        """Raise MutexLost if a task is in the block, and has lost the mutex since."""
+        if self._tenure is not None and self._tenure.is_lost:
+            raise MutexLost(LOST)
+
     async def __aenter__(self) -> None:
         """Wait for this program's turn.
 

@@ -41,8 +41,17 @@ _decoder = msgspec.msgpack.Decoder(Use)
 
 
 async def use(mutex: Mutex, data: bytes) -> None:
-    """Ask the resource to act while this program holds the mutex; return once that is sent."""
-    mutex.driver.send(_encoder.encode(Use(data)))
+    """Ask the resource to act while this program holds the mutex; return once that is queued.
+
+    Nobody says whether a resource was there and has accepted it.
+
+    Raises:
+        MutexLost: this program has lost the mutex in the block that it is in. The mutex is
+            requested anew by then, so the resource could take the use for one of the next tenure.
+    """
+    with mutex.driver.thread_lock:
+        mutex.check_tenure()
+        mutex.driver.send(_encoder.encode(Use(data)))
 
 
 def decode_use_untrusted(data: bytes) -> Use | None:
