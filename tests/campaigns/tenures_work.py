@@ -1,13 +1,15 @@
 """Shared work under each fault: each program gives jobs, and works at jobs.
 
 Checked: each job that was accepted is done; each giving of a job is to one worker; only a job of
-the worker that had the fault is done again; and no worker ends a job normally if it has lost it, and
-has got a later one since.
+the worker that had the fault is done again; and no worker ends a job normally if it has lost it,
+and has got a later one since.
 """
 
 from collections import defaultdict
 from itertools import pairwise
 from typing import Any, Final
+
+import attrs
 
 from groupcomm.errors import OrderUnknown
 from groupcomm.level import ServiceLevel
@@ -97,31 +99,17 @@ def work_of(programs: list[Program], victims: list[tuple[Program | None, int]]) 
     """
     lines = [line for program in programs for line in program.lines]
     accepted, done = _given_and_done(programs)
-    entries: dict[str, list[tuple[int, Program, dict[str, Any]]]] = defaultdict(list)
-    gave = {line["gives"]: line["at"] for line in lines if "gives" in line}
-    ends: dict[tuple[str, int], dict[str, Any]] = {}
-    for program in programs:
-        for line in program.lines:
-            if "entered" in line:
-                entries[line["job"]].append((line["attempt"], program, line))
-            elif "job" in line:
-                ends[line["job"], line["attempt"]] = line
     wrong = [f"{name} was accepted, and never done" for name in sorted(accepted - done)]
-    for name, found in entries.items():
-        found.sort(key=lambda entry: entry[0])
-        if len({line["id"] for _, _, line in found}) > 1:
+    for name, stays in _stays_of(programs).items():
+        if len({stay.entered["id"] for stay in stays}) > 1:
             wrong.append(f"{name} is two jobs")
-        for (attempt, earlier, _), (again, _, regiven) in pairwise(found):
-            end = ends.get((name, attempt), {})
-            if attempt == again:
-                wrong.append(f"{name} was given twice as attempt {attempt}")
-            elif "done" in end and earlier not in _struck(end["at"], victims):
-                wrong.append(f"{name} was done as attempt {attempt}, and given again as {again}")
-            elif "done" in end and any(
-                "entered" in line and gave[line["job"]] > regiven["at"] and line["at"] < end["at"]
-                for line in earlier.lines
-            ):  # that job is behind the loss in the order
-                wrong.append(f"the loss of {name}, attempt {attempt}, was not told in time")
+        for earlier, later in pairwise(sorted(stays, key=lambda stay: stay.entered["attempt"])):
+            if earlier.entered["attempt"] == later.entered["attempt"]:
+                wrong.append(f"{name} was given twice as one attempt")
+            elif "done" in earlier.end and earlier.who not in _struck(earlier.end["at"], victims):
+                wrong.append(f"{name} was done, and given again")
+            elif "done" in earlier.end and _was_told(lines, earlier, later):
+                wrong.append(f"{name} was lost, and its worker went on")
     return {
         "accepted": len(accepted),
         "unknown": sum("unknown" in line for line in lines),
@@ -130,6 +118,42 @@ def work_of(programs: list[Program], victims: list[tuple[Program | None, int]]) 
         "lost": sum("lost" in line for line in lines),
         "violations": wrong,
     }
+
+
+@attrs.frozen
+class _Stay:
+    """A worker at a job: the lines at the beginning and the end, which is empty without one."""
+
+    who: Program
+    entered: dict[str, Any]
+    end: dict[str, Any]
+
+
+def _stays_of(programs: list[Program]) -> dict[str, list[_Stay]]:
+    found: dict[str, list[_Stay]] = defaultdict(list)
+    for program in programs:
+        ends = {
+            (line["job"], line["attempt"]): line
+            for line in program.lines
+            if "done" in line or "lost" in line
+        }
+        for line in program.lines:
+            if "entered" in line:
+                end = ends.get((line["job"], line["attempt"]), {})
+                found[line["job"]].append(_Stay(program, line, end))
+    return found
+
+
+def _was_told(lines: list[dict[str, Any]], earlier: _Stay, later: _Stay) -> bool:
+    """Return whether a worker had got a job, before it ended this one, that somebody gave only when
+    another worker had this one: the order has told it of the loss by then."""
+    gave = {line["gives"]: line["at"] for line in lines if "gives" in line}
+    return any(
+        "entered" in line
+        and line["at"] < earlier.end["at"]
+        and gave[line["job"]] > later.entered["at"]
+        for line in earlier.who.lines
+    )
 
 
 def _struck(at: int, victims: list[tuple[Program | None, int]]) -> set[Program | None]:
