@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         AccessRefused,
         CannotConnect,
         ConfigError,
+        ForkedSession,
         GroupCommError,
         LocalProtocolError,
         OrderUnknown,
@@ -94,6 +95,7 @@ __all__ = [
     "Cursor",
     "DaemonStopping",
     "DaemonView",
+    "ForkedSession",
     "Gap",
     "GroupCommError",
     "GroupSecret",
@@ -138,7 +140,8 @@ __all__ = [
 
 _HOMES: Final = {
     "groupcomm.errors": (
-        *("AccessRefused", "CannotConnect", "ConfigError", "GroupCommError"),
+        *("AccessRefused", "CannotConnect", "ConfigError", "ForkedSession"),
+        "GroupCommError",
         *("LocalProtocolError", "OrderUnknown", "SessionEnded", "SessionError"),
     ),
     "groupcomm.events": (

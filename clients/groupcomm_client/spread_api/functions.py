@@ -12,7 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from groupcomm.errors import AccessRefused, CannotConnect, LocalProtocolError, SessionError
+from groupcomm.errors import (
+    AccessRefused,
+    CannotConnect,
+    ForkedSession,
+    LocalProtocolError,
+    SessionError,
+)
 from groupcomm.host.addresses import DEFAULT_PORT
 from groupcomm.names import check_group
 from groupcomm_client.blocking import open_connection
@@ -259,6 +265,8 @@ def SP_multigroup_multicast(
 
 def _why(error: LocalProtocolError) -> int:
     text = str(error)
+    if isinstance(error, ForkedSession):
+        return ILLEGAL_SESSION
     if "bytes; at most" in text:
         return MESSAGE_TOO_LONG
     return ILLEGAL_GROUP if "name" in text else ILLEGAL_MESSAGE
