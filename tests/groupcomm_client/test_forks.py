@@ -3,16 +3,24 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from groupcomm_client.blocking import connect
 from groupcomm_client.coordination.blocking import join_mutex
+from groupcomm_client.history.channel_reader import ChannelReader
+from groupcomm_client.history.streams import CloseChannel
+from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_client.spread_api.constants import ILLEGAL_SESSION
+from groupcomm_client.trio_loop import TrioLoop
 from groupcomm_tools.running_cluster import RunningCluster
 
 PATIENCE_S = 60.0
@@ -76,3 +84,38 @@ def test_a_lock_is_free_when_its_holder_is_killed_though_a_child_of_it_lives(
         os.kill(child, signal.SIGKILL)
         holder.kill()
         holder.communicate()
+
+
+FORKS_WITH_A_TRACE = """
+import os, sys
+from pathlib import Path
+from groupcomm.host.trace_file import TraceFile
+from groupcomm.trace.events import Ask
+trace = TraceFile(Path(sys.argv[1]))
+trace.record(Ask(t=1, c="ann", what="connect", group="", m=0))
+if not os.fork():
+    trace.record(Ask(t=2, c="ann", what="crash", group="", m=0))
+    trace.close()
+    os._exit(0)
+os.wait()
+trace.close()
+"""
+
+
+def test_a_child_writes_nothing_to_the_trace_of_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    subprocess.run([sys.executable, "-c", FORKS_WITH_A_TRACE, str(path)], check=True)
+    assert len(path.read_bytes().splitlines()) == 1
+
+
+async def test_the_channel_of_a_subscriber_is_not_shut_down_by_a_child() -> None:
+    archive, ours = socket.socketpair()
+    with archive, ours, closing(ours.dup()) as copy:
+        archive.setblocking(False)
+        reader = ChannelReader(TrioLoop(), nullcontext(), cast(Subscriber, None), lambda: None)
+        reader._socket = copy
+        reader.forsake()
+        reader.do(CloseChannel())
+        assert copy.fileno() == -1
+        with pytest.raises(BlockingIOError):  # it has not ended
+            archive.recv(1)
