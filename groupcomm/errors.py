@@ -5,6 +5,7 @@
     GroupCommError
     +- ConfigError            a configuration contradicts itself
     +- LocalProtocolError     the caller asked for something that the protocol forbids
+    |  +- ForkedSession       the session is that of another process
     |  +- PlaceAhead          the place to go on from is ahead of the history
     +- RemoteProtocolError    a peer broke the protocol
        +- BadDatagram         bytes that do not decode
@@ -38,6 +39,13 @@ class LocalProtocolError(GroupCommError):
 
     It is a mistake in the program: an invalid name, data that is too long, a group that was not
     joined. Correct the call; the session continues.
+    """
+
+
+class ForkedSession(LocalProtocolError):
+    """The session belongs to the process that has forked this one; nothing was sent.
+
+    It goes on there. Open a session in this process, after the fork.
     """
 
 

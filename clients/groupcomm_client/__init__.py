@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         AccessRefused,
         CannotConnect,
         ConfigError,
+        ForkedSession,
         GroupCommError,
         LocalProtocolError,
         OrderUnknown,
@@ -95,6 +96,7 @@ __all__ = [
     "Cursor",
     "DaemonStopping",
     "DaemonView",
+    "ForkedSession",
     "Gap",
     "GroupCommError",
     "GroupSecret",
@@ -140,7 +142,7 @@ __all__ = [
 
 _HOMES: Final = {
     "groupcomm.errors": (
-        *("AccessRefused", "CannotConnect", "ConfigError", "GroupCommError"),
+        *("AccessRefused", "CannotConnect", "ConfigError", "ForkedSession", "GroupCommError"),
         *("LocalProtocolError", "OrderUnknown", "PlaceAhead", "SessionEnded", "SessionError"),
     ),
     "groupcomm.events": (

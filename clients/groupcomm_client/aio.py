@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
+from groupcomm.host.forks import keep_own
 from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
@@ -53,6 +54,13 @@ class AsyncioStream(CoalescingStream):
         self._looking: asyncio.TimerHandle | None = None
         protocol.on_earlier_wake = self._wake_earlier
         protocol.on_watched = self._look_later
+        keep_own(self)
+
+    def forsake(self) -> object:
+        """See `groupcomm.host.forks`."""
+        self._socket.close()
+        self._protocol.forsake()
+        return getattr(self._loop, "_selector", None)
 
     def close(self) -> None:
         """Break the connection off; output that was not written yet is lost."""
@@ -75,6 +83,8 @@ class AsyncioStream(CoalescingStream):
             self._looking = self._loop.call_later(wait_s, self._look)
 
     def _look(self) -> None:
+        if self._protocol.owner:
+            return
         look(self._socket, self._protocol, reads=True)
         if self._protocol.pending_bytes:
             self.write_soon()

@@ -123,6 +123,8 @@ def look(socket_: ByteSocket, protocol: ClientProtocol, *, reads: bool) -> None:
         protocol: the session.
         reads: whether this call may read, as nobody waits for input just now.
     """
+    if socket_.fileno() < 0:  # it was closed, or belongs to the process that has forked this one
+        return
     if reads and protocol.may_read_ahead:
         read_some(socket_, protocol)
     poll = select.poll()

@@ -9,16 +9,16 @@ message goes the other way. Without filters and secrets, a sender pays one compa
 message, and a receiver one for each batch.
 """
 
-import json
 import math
+import os
 import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from groupcomm.errors import AccessRefused, Code, LocalProtocolError, SessionEnded
+from groupcomm.errors import Code, ForkedSession, LocalProtocolError, SessionEnded
 from groupcomm.events import (
     Answer,
     Closed,
@@ -67,18 +67,6 @@ Ready: TypeAlias = Callable[[], bool]
 """Returns whether the awaited answer or event has come."""
 
 
-def read_answer(data: bytes) -> dict[str, Any]:
-    """Return the answer of a daemon to a question.
-
-    Raises:
-        AccessRefused: the daemon's rules do not allow the question.
-    """
-    found: dict[str, Any] = json.loads(data)
-    if "refused" in found and "error" in found:
-        raise AccessRefused(**found["refused"], text=found["error"])
-    return found
-
-
 def random_user() -> str:
     """Return a random name, for a program that chooses none."""
     return f"u{secrets.token_hex(6)}"
@@ -94,6 +82,7 @@ class ClientProtocol:
         is_parting: whether the program moves to another daemon, and sends no more here.
         stopping: the latest notice that the daemon is about to stop; None without one.
         inputs: the number of times that bytes have arrived.
+        owner: the process that the session belongs to, if it has forked this one; else 0.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
         on_watched: set by the stream; called when `look_in_s` has become less.
@@ -102,6 +91,7 @@ class ClientProtocol:
     """
 
     inputs = 0
+    owner = 0
 
     def __init__(
         self,
@@ -186,16 +176,28 @@ class ClientProtocol:
     @property
     def is_open(self) -> bool:
         """Return whether the session was admitted, and neither side has said goodbye."""
-        return self._session.state is ClientSessionState.OPEN
+        return self._session.state is ClientSessionState.OPEN and not self.owner
+
+    def forsake(self) -> None:
+        """See `groupcomm.host.forks`: the session goes on in the process that it belongs to."""
+        self.owner = os.getppid()
+        self.closed = Closed(code=Code.CONNECTION_CLOSED, reason="it belongs to another process")
+        self.stopping = None
+        self.events.clear()
 
     def check_open(self) -> None:
-        """Raise SessionEnded if no event follows."""
+        """Raise SessionEnded if no event follows, ForkedSession in a process that was forked."""
+        if self.owner:
+            raise ForkedSession(
+                f"this session belongs to process {self.owner}, which has forked this one, and goes"
+                " on there: open another one in this process, after the fork"
+            )
         if self.closed is not None:
             raise SessionEnded(self.closed.code, self.closed.reason)
 
     def check_sending(self) -> None:
         """Raise SessionEnded if the session accepts no request of the program any more."""
-        if self.is_parting:
+        if self.is_parting and not self.owner:
             raise SessionEnded(Code.CONNECTION_CLOSED, "this program moves to another daemon")
         self.check_open()
 

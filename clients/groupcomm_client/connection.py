@@ -14,10 +14,11 @@ from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.bundler import PART_BYTES, in_parts
 from groupcomm_client.byte_stream import Stream
-from groupcomm_client.client_protocol import MOST_UNREAD, ClientProtocol, read_answer
+from groupcomm_client.client_protocol import MOST_UNREAD, ClientProtocol
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, Step
+from groupcomm_client.requests import read_answer
 
 if TYPE_CHECKING:
     from groupcomm_client.coordination.working import Worker
@@ -508,6 +509,8 @@ class Connection:
         Raises:
             SessionEnded: the session is over.
         """
+        if self.protocol.owner:
+            return  # the session goes on in the process that it belongs to
         is_silent = self.protocol.inputs == self._silent_at
         if not await self.loop.shielded(0.0 if is_silent else GOODBYE_S, step):
             self._silent_at = self.protocol.inputs

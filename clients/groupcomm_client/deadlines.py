@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
+from groupcomm.host.forks import keep_own
+
 
 class DeadlinePassed(Exception):
     """Raised where a thread waits, once the deadline of a block around it has passed."""
@@ -39,6 +41,15 @@ class Interrupt:
         self._lock = threading.Lock()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._condition: threading.Condition | None = None  # the thread waits on it
+        keep_own(self)
+
+    def forsake(self) -> None:
+        """See `groupcomm.host.forks`: a thread of the other process waits for the file."""
+        self._lock = threading.Lock()
+        self._condition = None
+        if self._wake >= 0:
+            os.close(self._wake)
+            self._wake = os.eventfd(self.is_set, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def set(self) -> None:
         """End the wait of the thread, and each later one in the same block."""

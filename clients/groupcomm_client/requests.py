@@ -1,7 +1,8 @@
 """The requests of a session that have no answer yet."""
 
+import json
 from collections import deque
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
@@ -159,3 +160,15 @@ class Requests:
         if not waiting:
             del self._changes[view.group]
         return change.number
+
+
+def read_answer(data: bytes) -> dict[str, Any]:
+    """Return the answer of a daemon to a question.
+
+    Raises:
+        AccessRefused: the daemon's rules do not allow the question.
+    """
+    found: dict[str, Any] = json.loads(data)
+    if "refused" in found and "error" in found:
+        raise AccessRefused(**found["refused"], text=found["error"])
+    return found

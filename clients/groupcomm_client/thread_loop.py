@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from groupcomm.events import GroupView
+from groupcomm.host.forks import keep_own
 from groupcomm.level import ServiceLevel
 from groupcomm_client.byte_stream import ByteSocket, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
@@ -98,6 +99,11 @@ class SharedProtocol(ClientProtocol):
         self.lock = threading.Condition(threading.RLock())
         self.on_popped: Callable[[], object] = bool
         super().__init__(*arguments, **options)
+
+    def forsake(self) -> None:
+        """See `ClientProtocol`; another thread may have held the lock."""
+        self.lock = threading.Condition(threading.RLock())
+        super().forsake()
 
     def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
         """See `ClientProtocol`."""
@@ -224,6 +230,12 @@ class Watch:
         self._watched.register(self._bell, select.EPOLLIN)
         self._lock = threading.Lock()
         self._rings = self._kept_back = self._has_events = False
+        keep_own(self)
+
+    def forsake(self) -> None:
+        """See `groupcomm.host.forks`."""
+        self._lock = threading.Lock()
+        self.close()
 
     def fileno(self) -> int:
         """Return the number of the file."""
@@ -289,6 +301,17 @@ class ThreadStream:
         self._look_now = threading.Event()
         self._is_watching = self._is_closed = False
         watch.add(socket_)
+        keep_own(self)
+
+    def forsake(self) -> None:
+        """See `groupcomm.host.forks`: another thread may have held the lock."""
+        self._protocol.forsake()
+        self._lock = self._protocol.lock
+        self._reading = False
+        if self._alarm >= 0:
+            os.close(self._alarm)
+            self._alarm = -1
+            self._socket.close()
 
     def close(self) -> None:
         """Break the connection off; output that was not written yet is lost."""
@@ -503,6 +526,12 @@ class ThreadTasks:
         self._lock = threading.Lock()
         self._running: dict[threading.Thread, Interrupt] = {}
         self.failures: list[BaseException] = []
+        keep_own(self)
+
+    def forsake(self) -> None:
+        """See `groupcomm.host.forks`: only the thread that has forked goes on."""
+        self._lock = threading.Lock()
+        self._running.clear()
 
     def start(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
         """See `Tasks`."""
@@ -575,6 +604,13 @@ class ThreadLoop:
 
     def __init__(self) -> None:
         self.watch = Watch()
+        self._locks: list[Any] = []
+        keep_own(self)
+
+    def forsake(self) -> None:
+        """See `groupcomm.host.forks`: another thread may have held a lock."""
+        for lock in self._locks:
+            lock._at_fork_reinit()  # as the standard library does with its own
 
     def stream(self, socket_: ByteSocket, protocol: ClientProtocol) -> ThreadStream:
         """See `Loop`."""
@@ -627,7 +663,9 @@ class ThreadLoop:
 
     def thread_lock(self) -> AbstractContextManager[object]:
         """See `Loop`."""
-        return threading.RLock()
+        lock = threading.RLock()
+        self._locks.append(lock)
+        return lock
 
     def event(self) -> ThreadEvent:
         """See `Loop`."""

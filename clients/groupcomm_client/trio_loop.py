@@ -13,6 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import trio
 
 from groupcomm.errors import LocalProtocolError
+from groupcomm.host.forks import keep_own
 from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
@@ -47,6 +48,13 @@ class TrioStream(CoalescingStream):
         protocol.on_earlier_wake = self._wake_earlier
         protocol.on_watched = self._look_earlier
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
+        keep_own(self)
+
+    def forsake(self) -> object:
+        """See `groupcomm.host.forks`."""
+        self._socket.close()
+        self._protocol.forsake()
+        return epoll_of_run()
 
     def close(self) -> None:
         """Break the connection off; output that was not written yet is lost."""
@@ -72,6 +80,8 @@ class TrioStream(CoalescingStream):
                     self._sleep.deadline = trio.current_time() + self._protocol.look_in_s
                     await trio.sleep_forever()
                 look(self._socket, self._protocol, reads=not self._reading)
+                if self._protocol.owner:
+                    return
                 if self._protocol.closed is not None:
                     trio.lowlevel.notify_closing(self._socket)  # nobody waits for it any more
                 elif self._protocol.pending_bytes:
@@ -173,6 +183,12 @@ class TrioStream(CoalescingStream):
             return True
         self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
         return done
+
+
+def epoll_of_run() -> object:
+    """Return the epoll of the present run; None if trio does not tell."""
+    runner = getattr(trio._core._run.GLOBAL_RUN_CONTEXT, "runner", None)
+    return getattr(getattr(runner, "io_manager", None), "_epoll", None)
 
 
 class TrioTasks:

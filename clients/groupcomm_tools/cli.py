@@ -17,7 +17,7 @@ from groupcomm.host.os_errors import text_of
 from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcomm_client.program import CANNOT_CONNECT, FAILED, STOPPED, USAGE
 from groupcomm_log.errors import LogError
-from groupcomm_tools.ending import ended_by_signals
+from groupcomm_tools.stopping import stopped_by_signals
 from groupcomm_tools.terminal import visible_output
 
 
@@ -231,13 +231,13 @@ def _main(words: Sequence[str]) -> int:
         options = make_parser(named[:1]).parse_args(words)
     except SystemExit as end:  # after help, or wrong usage
         return int(end.code or 0)
-    with ended_by_signals() as ending:
+    with stopped_by_signals() as stop:
         try:
             status = _run_to_end(options)
         except KeyboardInterrupt:
             write_last("stopped")
             status = STOPPED
-        return ending.status if status == STOPPED else status
+        return stop.status if status == STOPPED else status
 
 
 def _run_to_end(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ import msgspec
 
 from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.errors import ConfigError
+from groupcomm.host.forks import keep_own
 from groupcomm.trace.events import Ask, Boot, TraceEvent
 from groupcomm.trace.recorders import SessionTrace, TraceProbe
 
@@ -53,6 +54,12 @@ class TraceFile:
             ) from None
         except OSError as error:
             raise ConfigError(f"the trace {path} cannot be written: {error.strerror}") from None
+        keep_own(self)
+
+    def forsake(self) -> None:
+        """See `groupcomm.host.forks`: the process that has forked writes these events."""
+        self._events.clear()
+        self.close()
 
     @property
     def now(self) -> int:

@@ -21,6 +21,7 @@ server handle a request.
 """
 
 import enum
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -87,6 +88,8 @@ class Reply(msgspec.Struct, frozen=True, tag="reply", array_like=True):
     servers: tuple[MemberId, ...]
 
 
+_log = logging.getLogger("groupcomm_client")
+
 Wire: TypeAlias = Call | Reply
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Wire] = msgspec.msgpack.Decoder(Wire)
@@ -100,12 +103,13 @@ def _decode_untrusted(data: bytes) -> Wire | None:
 
 
 def _encode_reply(key: "Key", data: object, failed: bool, servers: tuple[MemberId, ...]) -> bytes:
-    """Return a reply; of one that cannot be sent the caller learns why."""
+    """Return a reply; of one that cannot be sent the caller learns why, and so does the log."""
     try:
         check_data("the reply", data)
         wire = _encoder.encode(Reply(*key, cast(bytes, data), failed, servers))
         check_data("the reply with its head", wire, MAX_MESSAGE_BYTES)
     except LocalProtocolError as error:
+        _log.error("a request of %s has failed: %s", key[0].name, error)
         wire = _encoder.encode(Reply(*key, clean(error).encode(), True, servers))
     return wire
 
@@ -232,7 +236,8 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
             left to the other servers.
         group: the group of the servers.
         handler: handles a request, and returns the reply; an exception is reported to the caller,
-            and so is a reply that is no bytes, or larger than a message.
+            and so is a reply that is no bytes, or larger than a message, which the logger
+            ``groupcomm_client`` tells, too.
 
     Raises:
         LocalProtocolError: the name of the group is invalid.

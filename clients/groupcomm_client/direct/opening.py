@@ -98,8 +98,9 @@ async def _running(peer: DirectPeer, join: str | None) -> AsyncIterator[None]:
         except Exception as error:
             failure = error  # raised below, where the nursery does not wrap it
         finally:
-            with trio.move_on_after(GOODBYE_S, shield=True):
-                await peer.leave()
+            if not peer.is_forsaken:
+                with trio.move_on_after(GOODBYE_S, shield=True):
+                    await peer.leave()
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure

@@ -22,12 +22,14 @@ from groupcomm.algorithms.direct.events import (
 )
 from groupcomm.algorithms.direct.peer import Peer, State
 from groupcomm.algorithms.process import Message
-from groupcomm.errors import ConfigError, SessionEnded
+from groupcomm.errors import ConfigError, ForkedSession, SessionEnded
 from groupcomm.host.addresses import Address, parse_address
+from groupcomm.host.forks import keep_own
 from groupcomm.host.trace_file import TraceFile, now_us
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.network.peers import PeerPath, PeerPaths
 from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm_client.trio_loop import epoll_of_run
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64
@@ -48,6 +50,7 @@ class DirectPeer:
 
     Attributes:
         name: the name of the peer.
+        is_forsaken: whether it belongs to the process that has forked this one.
     """
 
     def __init__(
@@ -65,6 +68,21 @@ class DirectPeer:
         self._ended: Ended | None = None
         self._changed = trio.Event()
         self._timer = trio.CancelScope()
+        self.is_forsaken = False
+        keep_own(self)
+
+    def forsake(self) -> object:
+        """See `groupcomm.host.forks`."""
+        self._socket.close()
+        self.is_forsaken = True
+        return epoll_of_run()
+
+    def _check_own(self) -> None:
+        if self.is_forsaken:
+            raise ForkedSession(
+                "this peer belongs to the process that has forked this one, and goes on there: open"
+                " another one in this process, after the fork"
+            )
 
     @property
     def address(self) -> str:
@@ -133,6 +151,7 @@ class DirectPeer:
             raise StopAsyncIteration from None
 
     async def _until(self, ready: Callable[[], bool]) -> None:
+        self._check_own()
         await trio.lowlevel.checkpoint()
         while not ready():
             if self._ended is not None:
@@ -243,6 +262,7 @@ class DirectPeer:
     @contextmanager
     def _turn(self) -> Iterator[float]:
         """Do the work that is due, pass the time in seconds, and set the timer afterwards."""
+        self._check_own()
         self._loop.run(now_us())
         try:
             yield self._loop.now / SECOND

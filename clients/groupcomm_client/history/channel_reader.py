@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import ConfigError, RemoteProtocolError
 from groupcomm.host.addresses import parse_address
+from groupcomm.host.forks import keep_own
 from groupcomm_client.history.frames import (
     CHANNEL_ID_BYTES,
     CHANNEL_KEY_BYTES,
@@ -70,6 +71,14 @@ class ChannelReader:
         self._is_paused = False
         self._changed = loop.event()
         self._socket: socket.socket | None = None
+        keep_own(self)
+
+    def forsake(self) -> None:
+        """See `groupcomm.host.forks`."""
+        self._wanted = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def do(self, action: ChannelAction) -> None:
         """Do what the machine wants; the caller holds the lock."""

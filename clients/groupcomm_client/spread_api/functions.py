@@ -16,6 +16,7 @@ from groupcomm.errors import (
     AccessRefused,
     CannotConnect,
     ConfigError,
+    ForkedSession,
     LocalProtocolError,
     SessionError,
 )
@@ -268,6 +269,8 @@ def SP_multigroup_multicast(
 
 def _why(error: LocalProtocolError) -> int:
     text = str(error)
+    if isinstance(error, ForkedSession):
+        return ILLEGAL_SESSION
     if "bytes; at most" in text:
         return MESSAGE_TOO_LONG
     return ILLEGAL_GROUP if "name" in text else ILLEGAL_MESSAGE

@@ -97,7 +97,9 @@ async def served(address: str, group: str, handler: Any) -> AsyncIterator[Caller
         nursery.cancel_scope.cancel()
 
 
-async def test_whatever_a_handler_returns_or_raises_its_caller_is_told(address: str) -> None:
+async def test_whatever_a_handler_returns_or_raises_its_caller_is_told(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
     wrong: list[tuple[object, str]] = [
         ("text", "the reply is of type str"),
         (None, "the reply is of type NoneType"),
@@ -119,6 +121,9 @@ async def test_whatever_a_handler_returns_or_raises_its_caller_is_told(address: 
             with pytest.raises(CallFailed, match=text):
                 await caller.call("odd", b"%d" % number)
         assert await caller.call("odd", b"right") == b"reply"
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 3  # the server, too, of what it has returned
+    assert "the reply is of type NoneType" in told[1]
 
 
 async def test_a_request_is_checked_at_its_call(address: str) -> None:

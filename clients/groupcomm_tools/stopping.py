@@ -13,7 +13,7 @@ from typing import Final
 _ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Ending:
+class Stop:
     """The way in which a command was ended.
 
     Attributes:
@@ -35,18 +35,18 @@ class Ending:
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[Ending]:
+def stopped_by_signals() -> Iterator[Stop]:
     """Have SIGTERM and SIGHUP interrupt the block as ^C does, unless they are ignored (nohup)."""
-    ending = Ending()
+    stop = Stop()
     if threading.current_thread() is not threading.main_thread():  # it gets no signals
-        yield ending
+        yield stop
         return
     before = {number: signal.getsignal(number) for number in _ENDS}
     taken = [number for number in _ENDS if before[number] is signal.SIG_DFL]
     for number in taken:
-        signal.signal(number, ending.interrupt)
+        signal.signal(number, stop.interrupt)
     try:
-        yield ending
+        yield stop
     finally:
         for number in taken:
             signal.signal(number, before[number])

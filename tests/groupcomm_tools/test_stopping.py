@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm_tools.ending import ended_by_signals
 from groupcomm_tools.local_cluster import LocalDaemon
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcomm_tools.stopping import stopped_by_signals
 from tests.groupcomm_tools.shell import Shell
 
 PATIENCE_S = 60.0
-MARK = "GROUPCOMM_TEST_OF_ENDS"
+MARK = "GROUPCOMM_TEST_OF_STOPS"
 STATUSES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
 
 HOLDER = """
@@ -77,11 +77,11 @@ def until(process: "subprocess.Popen[str]", text: str) -> None:
 def test_a_command_ends_at_signals_as_at_an_interrupt_unless_they_are_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with ended_by_signals() as ending:
+        with stopped_by_signals() as stop:
             signal.raise_signal(signal.SIGHUP)  # as under nohup
-        with pytest.raises(KeyboardInterrupt), ended_by_signals() as ending:
+        with pytest.raises(KeyboardInterrupt), stopped_by_signals() as stop:
             signal.raise_signal(signal.SIGTERM)
-        assert ending.status == 143
+        assert stop.status == 143
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGHUP, before)
