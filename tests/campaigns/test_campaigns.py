@@ -50,7 +50,22 @@ def test_no_part_says_that_it_holds_what_others_hold(capsys: pytest.CaptureFixtu
     status = tenures.main([])
     shown = capsys.readouterr()
     found = [json.loads(line) for line in shown.out.splitlines()]
-    assert (status, len(found)) == (0, 18), shown.out + shown.err
+    assert (status, len(found)) == (0, 36), shown.out + shown.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", ["requests", "work", "resource"])
+def test_a_part_goes_on_after_its_daemon_stood_still(
+    part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = tenures.main(
+        ["--part", part, "--loop", "trio", "--reconnect", "--fault", "daemon_stopped"]
+    )
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (status, found["violations"]) == (0, []), shown.err
+    counts = {"requests": "answered", "work": "done", "resource": "accepted_uses"}
+    assert found[counts[part]] > 10
 
 
 @pytest.mark.long
