@@ -43,7 +43,8 @@ class TrioStream(CoalescingStream):
         self._reading = self._writing = False
         self._finishing = False
         self._wait = trio.CancelScope()  # the scope of the task that reads
-        self._watching = self._sleep = trio.CancelScope()
+        self._watching = trio.CancelScope()  # the scope of the task that looks at the session
+        self._sleep = trio.CancelScope()  # its sleep; before it runs for the first time, nobody's
         self._is_watching = False
         protocol.on_earlier_wake = self._wake_earlier
         protocol.on_watched = self._look_earlier

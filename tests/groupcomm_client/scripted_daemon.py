@@ -17,6 +17,7 @@ from groupcomm.session.daemon_frames import (
     encode_view,
 )
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
+from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Bye, Hello, Query, Request
 from groupcomm.wire.bundle import (
     Bundle,
@@ -48,6 +49,7 @@ class ScriptedDaemon:
         joined: the views that were the answers to her joins, by group.
         taken: numbers of her messages, as they came.
         places: the places of ordered messages, by number.
+        heartbeats: the number of her heartbeats.
     """
 
     def __init__(self, end: socket.socket, *, seed: int, crumb_bytes: int, gulp_bytes: int) -> None:
@@ -55,10 +57,12 @@ class ScriptedDaemon:
         self.joined: dict[str, list[GroupView]] = defaultdict(list)
         self.taken: list[int] = []
         self.places: dict[int, Position] = {}
+        self.heartbeats = 0
         self._end = end
         self._random = random.Random(seed)
         self._crumb_bytes, self._gulp_bytes = crumb_bytes, gulp_bytes
         self._session = DaemonSession(ANN.connection, limits=SessionLimits())
+        self._session.watch = PeerWatch(0.0, 0.0)  # so that her heartbeats are allowed
         self._view = ViewId(1, "a", 5)
         self._groups: dict[str, tuple[MemberId, ...]] = {CHAT: (BOB,)}
         self._time = self._count = 0
@@ -100,7 +104,7 @@ class ScriptedDaemon:
             case Bye():
                 self._session.close(Code.OK, "goodbye")
             case Alive():
-                pass
+                self.heartbeats += 1
             case _:
                 self._session.backlog_bytes -= request.bundle.size
                 self._take(request.bundle, request.ordered)

@@ -14,6 +14,7 @@ import trio
 
 from groupcomm.errors import SessionEnded
 from groupcomm.events import Cause, DaemonView, GroupView, Message
+from groupcomm.session.frames import FrameKind, encode_alive
 from groupcomm_client import ConnectOptions, Reconnected, blocking
 from groupcomm_client.connection import GOODBYE_S
 from groupcomm_client.options import SAME_HOST_TIMEOUT_S
@@ -176,5 +177,22 @@ def test_a_daemon_that_goes_on_is_waited_for_again(time: Time) -> None:
             async with connection.group("two"):
                 pass
             assert "two" not in connection.groups
+
+    time.run(scenario)
+
+
+@pytest.mark.parametrize("time", [TrioTime(), AsyncioTime()], ids=lambda time: time.name)
+def test_a_heartbeat_leaves_though_more_has_come_before_the_loop_could_send_it(time: Time) -> None:
+    """Programs of trio that sent something as soon as they were connected never sent any."""
+
+    async def scenario() -> None:
+        async with talking(time, seed=1, crumb_bytes=1000) as (connection, daemon):
+            protocol = connection.protocol
+            heard = encode_alive(FrameKind.DAEMON_ALIVE, 10.0)
+            for _ in range(2):
+                protocol.receive_data(heard)
+            await time.loop.sleep(0.1)
+            assert protocol.look_in_s > 0.0, "the first look is over"
+            assert daemon.heartbeats == 1
 
     time.run(scenario)
