@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -122,17 +122,26 @@ def test_a_socket_needs_a_name(
 # ---- without a home ----
 
 
+UNKNOWN: Final = 4242
+"""The number of a user without a name."""
+
+
 @pytest.fixture
 def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user whom the system does not know, as in a container."""
 
-    def unknown(_: int) -> None:
-        raise KeyError
+    known = pwd.getpwuid
+
+    def all_but_one(uid: int) -> pwd.struct_passwd:
+        if uid == UNKNOWN:
+            raise KeyError
+        return known(uid)
 
     for name in ("HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "STATE_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(pwd, "getpwuid", unknown)
-    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    monkeypatch.setattr(pwd, "getpwuid", all_but_one)
+    for name in ("getuid", "geteuid"):
+        monkeypatch.setattr(os, name, lambda: UNKNOWN)
 
 
 @pytest.mark.usefixtures("homeless")
@@ -143,7 +152,7 @@ def test_who_gives_all_paths_needs_no_home(
     assert check(tmp_path, text, "--unix", f"{tmp_path}/a.sock", capsys=capsys)[0] == 0
     assert check(tmp_path, text, capsys=capsys)[0] == 0, "another folder is there for sockets"
     status, _, told = tell("status")
-    assert (status, "cannot connect to /run/user/4242/groupcomm" in told) == (3, True), told
+    assert (status, f"cannot connect to /run/user/{UNKNOWN}/groupcomm" in told) == (3, True), told
 
 
 @pytest.mark.usefixtures("homeless")
