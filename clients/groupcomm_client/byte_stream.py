@@ -127,9 +127,14 @@ def look(socket_: ByteSocket, protocol: ClientProtocol, *, reads: bool) -> None:
         return
     if reads and protocol.may_read_ahead:
         read_some(socket_, protocol)
+    protocol.look(reads=not is_readable(socket_))
+
+
+def is_readable(socket_: ByteSocket) -> bool:
+    """Return whether bytes, or the end of the stream, have arrived and were not read."""
     poll = select.poll()
     poll.register(socket_.fileno(), select.POLLIN)
-    protocol.look(reads=not poll.poll(0))
+    return bool(poll.poll(0))
 
 
 def write_some(

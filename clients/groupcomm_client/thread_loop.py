@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from groupcomm.events import GroupView
 from groupcomm.host.forks import keep_own
 from groupcomm.level import ServiceLevel
-from groupcomm_client.byte_stream import ByteSocket, look, read_some, write_some
+from groupcomm_client.byte_stream import ByteSocket, is_readable, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.deadlines import (
     Interrupt,
@@ -431,7 +431,7 @@ class ThreadStream:
                 read_some(self._socket, self._protocol)
                 self._set_watch()
                 self._lock.notify_all()
-            elif _is_readable(self._socket.fileno()):
+            elif is_readable(self._socket):
                 self._lock.wait(READER_S)
 
     # ---- out ----
@@ -457,12 +457,6 @@ class ThreadStream:
                     read_some(self._socket, self._protocol)
                     self._set_watch()
                     self._lock.notify_all()
-
-
-def _is_readable(file: int) -> bool:
-    poll = select.poll()
-    poll.register(file, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 class ThreadLock:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from groupcomm_log.disk import Disk
 from groupcomm_log.errors import LogError
-from groupcomm_log.names import UNFINISHED
 
 MARK: Final = "_cluster.json"
 
@@ -31,10 +30,7 @@ def claim_folder(folder: Path, cluster: str, disk: Disk | None = None) -> None:
     try:
         found: Any = json.loads(path.read_bytes())["cluster"]
     except FileNotFoundError:
-        unfinished = path.with_name(f".{MARK}{UNFINISHED}")
-        with disk.synced_file(unfinished) as file:
-            file.write(json.dumps({"cluster": cluster}, ensure_ascii=False).encode())
-        disk.rename(unfinished, path)
+        disk.replace(path, json.dumps({"cluster": cluster}, ensure_ascii=False).encode())
         return
     except (ValueError, KeyError, TypeError):
         found = None

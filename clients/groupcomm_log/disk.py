@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from groupcomm_log.names import UNFINISHED
+
 
 class Disk:
     """The real disk; tests use others, which fail."""
@@ -65,6 +67,13 @@ class Disk:
         """Give a file its durable name; a file that had it is replaced."""
         old.rename(new)
         self.sync_folder(new.parent)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Write a whole small file, which is durable then; a file that had its name is replaced."""
+        unfinished = path.with_name(f".{path.name}{UNFINISHED}")
+        with self.synced_file(unfinished) as file:
+            file.write(data)
+        self.rename(unfinished, path)
 
     def remove(self, path: Path) -> None:
         """Remove a file; after a power failure it may be there again."""

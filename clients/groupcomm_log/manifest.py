@@ -60,10 +60,10 @@ def read_manifest(folder: Path) -> Manifest | None:
         LogError: the file is damaged, or a later release has written it.
         OSError: it cannot be read.
     """
-    check_format(folder)
     path = folder / MANIFEST
     try:
         found: Any = json.loads(path.read_bytes())
+        _refuse_later(path, found)
         return Manifest(int(found["kept_from"]), tuple(map(int, found.get("epochs", ()))))
     except FileNotFoundError:
         return None
@@ -77,8 +77,16 @@ def check_format(folder: Path) -> None:
     """Raise LogError if a later release has written the log; a damaged manifest says nothing."""
     path = folder / MANIFEST
     try:
-        form = int(json.loads(path.read_bytes())["format"])
-    except (OSError, ValueError, KeyError, TypeError):
+        found: Any = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return
+    _refuse_later(path, found)
+
+
+def _refuse_later(path: Path, found: Any) -> None:
+    try:
+        form = int(found["format"])
+    except (ValueError, KeyError, TypeError):
         return
     if form > FORMAT:
         raise LogError(

@@ -155,17 +155,19 @@ class LogReader:
         """
         names = SCHEMA.names if columns is None else list(columns)
         read = list(dict.fromkeys([*names, *OFFSET]))
+        segments = self.segments()
         if stop is not None:
-            self.check(stop, may_lack=True)
-        for batch in self._from(start, read):
+            self._check(stop, segments, may_lack=True)
+        for batch in self._from(start, read, segments):
             wanted = batch if stop is None else _before(batch, stop)
             if wanted.num_rows:
                 yield wanted.select(names)
             if wanted.num_rows < batch.num_rows:
                 return
 
-    def _from(self, start: Offset, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        segments = self.segments()
+    def _from(
+        self, start: Offset, columns: list[str], segments: list[Segment]
+    ) -> Iterator[pa.RecordBatch]:
         self._check(start, segments)
         first = segments[0].first if segments else BEGIN
         if start != BEGIN and start < first and start.row < first.row:

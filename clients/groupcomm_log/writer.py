@@ -235,10 +235,7 @@ class LogWriter:
             self._disk.remove(segment.path)
 
     def _write_manifest(self, manifest: Manifest) -> None:
-        temporary = self.folder / f".{MANIFEST}{UNFINISHED}"
-        with self._disk.synced_file(temporary) as file:
-            file.write(manifest.encode())
-        self._disk.rename(temporary, self.folder / MANIFEST)
+        self._disk.replace(self.folder / MANIFEST, manifest.encode())
         self._manifest = manifest
 
 

@@ -16,7 +16,6 @@ from groupcomm.clocks.stamp import format_position, parse_position
 from groupcomm_client.history.cursors import CursorEntry
 from groupcomm_log.disk import Disk
 from groupcomm_log.errors import LogError
-from groupcomm_log.names import UNFINISHED
 
 NAME: Final = "cursors.json"
 
@@ -108,7 +107,4 @@ class CursorFile:
         ]
         body = "\n".join(lines).encode()
         head = json.dumps({"format": FORMAT, "crc": zlib.crc32(body)}).encode()
-        unfinished = self._path.with_name(f".{NAME}{UNFINISHED}")
-        with self._disk.synced_file(unfinished) as file:
-            file.write(head + b"\n" + body)
-        self._disk.rename(unfinished, self._path)
+        self._disk.replace(self._path, head + b"\n" + body)
