@@ -33,7 +33,7 @@ page: .venv/.run  ## the same; then the daemons stay, with messages and a live p
 spark: .venv/.spark  ## the demo and the vehicle recorded, verified and reported on Spark
 	@$(PYTHON) -m examples.pipeline --to build/spark
 
-test: .venv/.test  ## everything a change must pass: lint, types, tests
+test: .venv/.test  ## everything a change must pass: lint, types, tests of what users run
 	@.ci/gate
 
 lint: .venv/.test  ## style and formatting
@@ -45,6 +45,10 @@ types: .venv/.test  ## mypy --strict over everything
 
 unit: .venv/.test  ## the tests alone
 	@$(PYTHON) -m pytest --numprocesses auto
+
+.PHONY: verification
+verification: .venv/.test  ## tests of what finds bugs: checkers, explorers, mutants, specification; when one of them changes
+	@$(PYTHON) -m pytest --numprocesses $$(($$(nproc) * 2)) -m "verification and not long"
 
 properties: .venv/.test  ## every property with EXAMPLES (1000) random examples instead of 10 fixed ones
 	@EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest --numprocesses auto --hypothesis-profile properties \
@@ -78,8 +82,8 @@ soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (6
 days: .venv/.test  ## simulated days of clusters that live on, for SOAK_MINUTES (60); resumes
 	@$(PYTHON) tests/groupcomm/sim/soak.py --days --minutes $(SOAK_MINUTES)
 
-nightly: .venv/.test  ## what a service runs each night: soak for NIGHT_MINUTES (180), chaos, explore, properties
-	@failed=; for each in "soak SOAK_MINUTES=$(NIGHT_MINUTES)" "chaos DISASTERS=$(DISASTERS)" explore properties; do \
+nightly: .venv/.test  ## what a service runs each night: verification, soak for NIGHT_MINUTES (180), chaos, explore, properties
+	@failed=; for each in verification "soak SOAK_MINUTES=$(NIGHT_MINUTES)" "chaos DISASTERS=$(DISASTERS)" explore properties; do \
 		$(MAKE) --no-print-directory $$each || failed="$$failed; make $$each"; \
 	done; [ -z "$$failed" ] || { echo "failed$$failed" >&2; exit 1; }
 

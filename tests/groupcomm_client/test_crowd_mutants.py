@@ -29,6 +29,8 @@ from tests.groupcomm_tools.archive import (
 from tests.mutants import crowds
 from tests.mutants.mutant import Mutant, Right, mutant
 
+pytestmark = pytest.mark.verification
+
 MUTANTS: Final = [(crowd, bug) for crowd, bugs in crowds.CROWDS for bug in bugs]
 
 FINDERS: Final[dict[str, Callable[..., None]]] = {

@@ -7,7 +7,10 @@ import pytest
 
 from tests.mutation_testing.children import Report, do_all
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.verification,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
 """Later releases of Python warn of forks in a process with threads."""
 
 

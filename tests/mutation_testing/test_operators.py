@@ -8,6 +8,8 @@ import pytest
 from tests.mutation_testing.__main__ import modules_of
 from tests.mutation_testing.operators import count_of, mutate
 
+pytestmark = pytest.mark.verification
+
 SOURCE = '''
 LIMIT = 3
 

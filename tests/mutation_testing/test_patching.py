@@ -13,6 +13,8 @@ from groupcomm.order import chain, horizons
 from tests.mutation_testing.operators import count_of, mutate
 from tests.mutation_testing.patching import LoadedFunctions
 
+pytestmark = pytest.mark.verification
+
 HORIZONS, CHAIN = "groupcomm/order/horizons.py", "groupcomm/order/chain.py"
 PROTECTION = "groupcomm/engine/protection.py"
 

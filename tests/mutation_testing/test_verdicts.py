@@ -13,7 +13,10 @@ from tests.mutation_testing.patching import LoadedFunctions
 from tests.mutation_testing.reach import Reached
 from tests.mutation_testing.verdicts import Judge, Verdict, digest, read, survivors, write
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.verification,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
 """Later releases of Python warn of forks in a process with threads."""
 
 MODULE = "groupcomm/order/horizons.py"

@@ -406,6 +406,7 @@ def tell(story: Story, way: Any) -> Run:
     return run
 
 
+@pytest.mark.verification
 def test_a_story_that_reveals_the_known_bug_is_found() -> None:
     def breaks(story: Story) -> bool:
         return bool(tell(story, HastyMulticast).history.broken(Order.CAUSAL))

@@ -27,6 +27,8 @@ from tests.groupcomm.sim.compare_checkers import break_history, fast
 from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
 from tests.reference import reference_check
 
+pytestmark = pytest.mark.verification
+
 VALID = 160
 """The number of histories; see compare_checkers.py for more."""
 

@@ -35,6 +35,8 @@ from tests.groupcomm.sim.compare_checkers import break_history, fast
 from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
 from tests.reference import reference_check
 
+pytestmark = pytest.mark.verification
+
 VALID = 80
 """The number of histories; see compare_checkers.py for more."""
 

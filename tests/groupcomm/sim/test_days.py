@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import attrs
+import pytest
 
 from groupcomm.sim.lives.draws import LifeOptions
 from groupcomm.sim.lives.life import LifeResult
@@ -11,6 +12,8 @@ from groupcomm.sim.run import Finding
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim import days
 from tests.groupcomm.sim.days import KINDS, Days, replay_command, shrink, table_of
+
+pytestmark = pytest.mark.verification
 
 ONE, OTHER = "3 daemons", "5 daemons"
 

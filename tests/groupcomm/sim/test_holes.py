@@ -10,6 +10,8 @@ from tests.groupcomm.sim.compare_checkers import break_history, fast
 from tests.mutations.holes import HOLE_MUTATIONS
 from tests.reference import reference_check
 
+pytestmark = pytest.mark.verification
+
 HISTORIES = 15
 """The number of histories of each kind that are broken in each way; see compare_checkers.py."""
 

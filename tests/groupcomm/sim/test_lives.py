@@ -13,6 +13,8 @@ from groupcomm.sim.lives.sizes import FEWEST, growing, sizes_of
 from groupcomm.trace.reading import EventCheck, read_event
 from tests.mutants.catalogue import find_mutant
 
+pytestmark = pytest.mark.verification
+
 SLOW = LifeOptions(daemons=3, sites=1, pace=10.0, hours=1.0)
 
 

@@ -82,6 +82,7 @@ def test_packets_that_never_arrive_hold_up_nobody_for_long(concerned: Path) -> N
     assert {b"0", PAYLOAD} <= got(first), "it goes on alone"
 
 
+@pytest.mark.verification
 def test_without_the_rule_nobody_gets_anything() -> None:
     """The test above finds the mutant of which the faults of no seed last long enough."""
     wrong = find_mutant("unreceived-member-stays")
@@ -107,6 +108,7 @@ def test_one_path_costs_no_view_as_others_answer_too() -> None:
     assert reasons(cluster) == 0
 
 
+@pytest.mark.verification
 def test_if_the_first_to_answer_never_leaves_it_to_others_that_path_costs_a_view(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -184,6 +186,7 @@ def test_a_daemon_that_packets_of_other_sites_do_not_reach_holds_up_nobody_for_l
     assert [{b"1", b"2", b"3"} <= got(client) for client in clients[1:]] == [True] * 3
 
 
+@pytest.mark.verification
 def test_without_the_rule_of_links_nobody_gets_anything() -> None:
     with find_mutant("unreached-daemon-stays").active():
         cluster = Cluster(plain_settings(daemons=(1, 1, 1), delay_s=0.01))

@@ -14,6 +14,8 @@ from tests.generators import make_changing_history, make_history
 from tests.groupcomm.sim.compare_checkers import break_history
 from tests.reference import reference_check
 
+pytestmark = pytest.mark.verification
+
 REASONS = {
     "acceptance elsewhere": "D1",
     "bounce repeated": "P2",

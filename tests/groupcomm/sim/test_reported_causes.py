@@ -131,6 +131,7 @@ def test_what_is_reported_is_what_packets_carried_and_nothing_comes_behind_what_
     assert seen["transitional"] > 5
 
 
+@pytest.mark.verification
 def test_deliveries_that_do_not_wait_for_their_causes_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -146,6 +147,7 @@ def test_deliveries_that_do_not_wait_for_their_causes_are_found(
     assert "comes after a message that depends on it" in violations[0]
 
 
+@pytest.mark.verification
 def test_two_rows_that_have_changed_places_are_found(watch: Watch) -> None:
     """A message before one that it depends on is reported, and only such a message."""
     client = max(play(2, 1).clients, key=lambda client: client.notified)

@@ -90,6 +90,7 @@ def test_without_faults_there_are_the_same_views_as_without_an_attacker(
         assert len(others) == 2
 
 
+@pytest.mark.verification
 @pytest.mark.parametrize(("bug", "role"), BREAKS, ids=[f"{r}-{bug.name}" for bug, r in BREAKS])
 def test_seeds_of_a_role_find_what_holds_against_it_when_it_is_taken_away(
     bug: Mutant, role: str
@@ -177,6 +178,7 @@ def test_a_role_that_cannot_be_held_against_is_refused(
     assert text in capsys.readouterr().err
 
 
+@pytest.mark.verification
 def test_the_command_plays_roles_and_tells_how_to_see_a_run_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

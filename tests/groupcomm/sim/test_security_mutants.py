@@ -16,6 +16,8 @@ from tests.groupcomm.sim.security_mutants import BUGS
 from tests.groupcomm.sim.test_mutants import SECURITY_ROWS
 from tests.mutants.mutant import Mutant
 
+pytestmark = pytest.mark.verification
+
 Test = Callable[..., None]
 
 FINDERS: Final[tuple[Test, ...]] = (

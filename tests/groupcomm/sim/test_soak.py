@@ -15,6 +15,8 @@ from tests.mutants.__main__ import main as with_mutant
 from tests.mutants.catalogue import MUTANTS, find_mutant
 from tests.mutants.runs import MutantOptions, mutant_of, replay_command, run_seed
 
+pytestmark = pytest.mark.verification
+
 BUG = "once-per-group"  # every seed finds it
 ONE = find_mutant(BUG)
 QUICK_S = 0.1

@@ -10,6 +10,8 @@ from groupcomm.sim.explore.canonical import EPOCH, TICK, digest_of
 from groupcomm.sim.explore.scenarios import SCENARIOS, begin
 from groupcomm.sim.explore.transitions import Bounds
 
+pytestmark = pytest.mark.verification
+
 
 class Thing:
     """Some object with attributes, as parts of a core have them."""

@@ -12,6 +12,8 @@ from groupcomm.sim.explore.transitions import CUT, LOSS, PAIR, Bounds, Move, par
 from tests.groupcomm.sim.explore.test_search import AtOneInstant, Restless
 from tests.mutants.catalogue import find_mutant
 
+pytestmark = pytest.mark.verification
+
 
 def search(
     name: str,

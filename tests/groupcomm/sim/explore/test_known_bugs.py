@@ -8,6 +8,8 @@ from groupcomm.sim.explore.script import read_path
 from tests.campaigns.exploration import HUNTS, hunt
 from tests.mutants.catalogue import MUTANTS, find_mutant
 
+pytestmark = pytest.mark.verification
+
 FOUND_AT_ONCE = (
     "ghost-in-group",
     "held-far-unheard",

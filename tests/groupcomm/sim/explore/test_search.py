@@ -59,6 +59,7 @@ def test_every_order_is_right(name: str) -> None:
     assert progress.ends
 
 
+@pytest.mark.verification
 @pytest.mark.parametrize(
     "name",
     [
@@ -72,6 +73,7 @@ def test_every_cluster_can_be_explored(name: str) -> None:
     assert not progress.findings
 
 
+@pytest.mark.verification
 def test_orders_of_one_round_meet_again() -> None:
     """Most paths lead to a state that was reached before: else there would be no end."""
     progress = explore("start-3", most_states=700)
@@ -86,12 +88,14 @@ def test_nothing_breaks_by_one_deviation(kind: str) -> None:
     assert not progress.findings
 
 
+@pytest.mark.verification
 def test_a_bug_of_an_order_is_found() -> None:
     with find_mutant("announcements-but-one").active():
         progress = explore("agreed-2")
     assert {found.property for found in progress.findings} >= {"C8"}
 
 
+@pytest.mark.verification
 def test_a_cluster_that_does_not_settle_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts that have found views of their own hear each other, and do nothing about it."""
     monkeypatch.setattr(FailureDetector, "may_seek_view_with", lambda *_: False)
@@ -99,6 +103,7 @@ def test_a_cluster_that_does_not_settle_is_found(monkeypatch: pytest.MonkeyPatch
     assert {found.property for found in progress.findings} == {LIVENESS}
 
 
+@pytest.mark.verification
 @pytest.mark.parametrize(
     ("name", "scenario", "shuffle"),
     [
@@ -120,6 +125,7 @@ def test_the_path_to_a_finding_can_be_gone_again(
     assert text.startswith(f"# {finding.text}")
 
 
+@pytest.mark.verification
 def test_a_path_that_cannot_be_gone_says_what_can_happen() -> None:
     with pytest.raises(ConfigError, match=r"cannot happen here; what can: .*a acts"):
         list(read_path("explore agreed-2\nb flies\n").replay())
@@ -189,6 +195,7 @@ def explore_system(kind: type[Restless]) -> list[str]:
     return [found.text for found in progress.findings]
 
 
+@pytest.mark.verification
 def test_a_circle_is_found() -> None:
     assert explore_system(Restless) == ["the daemons go round in a circle of 2 moves"]
 
@@ -198,9 +205,11 @@ def test_to_wait_for_somebody_is_no_circle() -> None:
     assert explore_system(OnlyPassing) == []
 
 
+@pytest.mark.verification
 def test_a_cluster_that_is_busy_for_ever_at_one_instant_is_found() -> None:
     assert explore_system(AtOneInstant) == ["the daemons do not come to rest at one instant"]
 
 
+@pytest.mark.verification
 def test_a_cluster_that_is_busy_for_too_long_is_found() -> None:
     assert explore_system(ForEver) == ["the daemons do not come to rest within 12 s"]

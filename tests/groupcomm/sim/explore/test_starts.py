@@ -29,6 +29,7 @@ def test_all_come_to_rest_whose_disk_is_lost_or_old(
     assert progress.findings == []
 
 
+@pytest.mark.verification
 @pytest.mark.long
 def test_a_daemon_that_remembers_a_start_for_ever_is_found(tmp_path: Path) -> None:
     assert hunt("remembers-a-start-for-ever", 2_000, tmp_path)["property"] == "L"

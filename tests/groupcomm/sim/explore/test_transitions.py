@@ -17,6 +17,8 @@ from groupcomm.sim.explore.transitions import (
     TransitionSystem,
 )
 
+pytestmark = pytest.mark.verification
+
 
 def begin_with(kind: str, name: str = "agreed-2") -> Beginning:
     """Begin with one deviation of a kind."""

@@ -112,6 +112,7 @@ def invariant_broken_without(condition: enum.Enum) -> str | None:
     return None
 
 
+@pytest.mark.verification
 @pytest.mark.parametrize("condition", NEEDED)
 def test_without_a_condition_an_invariant_breaks(condition: enum.Enum) -> None:
     assert invariant_broken_without(condition)
