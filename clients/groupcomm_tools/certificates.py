@@ -30,6 +30,8 @@ BACKDATED: Final = timedelta(minutes=5)
 def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
     """Make a folder with a new authority; return the paths of its certificate and its key.
 
+    It has a file of revocations, too, with none in it.
+
     Raises:
         ConfigError: there is an authority already.
         OSError: it cannot be written.
@@ -43,7 +45,9 @@ def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    return _write(folder, "ca", built, key)
+    written = _write(folder, "ca", built, key)
+    revoke_others(folder)  # daemons can name the file from their first start
+    return written
 
 
 def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[Path, Path]:
