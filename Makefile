@@ -160,6 +160,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.growing --rate 1000 --kills 20
 	@$(PYTHON) -m tests.campaigns.rolling_upgrade --rounds 3
 	@$(PYTHON) -m tests.campaigns.containers
+	@$(PYTHON) -m tests.campaigns.deployment
 	@$(PYTHON) -m tests.campaigns.bus1 --seconds 60
 	@$(PYTHON) -m tests.campaigns.memory
 	@$(PYTHON) -m tests.campaigns.attackers --seeds 500

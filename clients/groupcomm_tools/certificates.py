@@ -30,6 +30,8 @@ BACKDATED: Final = timedelta(minutes=5)
 def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
     """Make a folder with a new authority; return the paths of its certificate and its key.
 
+    It has a file of revocations, too, with none in it.
+
     Raises:
         ConfigError: there is an authority already.
         OSError: it cannot be written.
@@ -43,7 +45,9 @@ def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    return _write(folder, "ca", built, key)
+    written = _write(folder, "ca", built, key)
+    revoke_others(folder)  # daemons can name the file from their first start
+    return written
 
 
 def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[Path, Path]:
@@ -91,6 +95,25 @@ def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[P
     return _write(folder, name, built, key)
 
 
+def renew(folder: Path, name: str, days: float) -> tuple[Path, Path]:
+    """Issue a certificate with a new key for whom one was issued; return the paths of both.
+
+    It is for the same hosts, or the same program. The old files stay, with the serial number in
+    their names; the old certificate stays valid until it ends.
+
+    Raises:
+        ConfigError: there is no authority, or no certificate of this name.
+        OSError: a file cannot be read or written.
+    """
+    old = _issued(folder, name, "issue one with: groupcomm certs issue")
+    names = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    hosts = [*names.get_values_for_type(x509.DNSName)]
+    hosts += map(str, names.get_values_for_type(x509.IPAddress))
+    _authority(folder)  # raises before anything is renamed
+    _keep(folder, name, old.serial_number)
+    return issue(folder, name, hosts, days)
+
+
 def revoke_issued(folder: Path, name: str) -> tuple[Path, int]:
     """Revoke the certificate of a name, so that another can be issued for it.
 
@@ -103,25 +126,37 @@ def revoke_issued(folder: Path, name: str) -> tuple[Path, int]:
         ConfigError: there is no such certificate, or the file of revocations is invalid.
         OSError: a file cannot be read or written.
     """
+    certificate = _issued(
+        folder,
+        name,
+        "revoke it with --serial, which `groupcomm status --json` of a daemon tells, or all"
+        " certificates of its principal with --principal",
+    )
+    serial = certificate.serial_number
+    written = revoke_others(folder, serials=[serial], note=name)
+    _keep(folder, name, serial)
+    return written, serial
+
+
+def _issued(folder: Path, name: str, remedy: str) -> x509.Certificate:
+    """Return the certificate that was issued for a name."""
     path = folder / f"{name}.pem"
     if not PROGRAM_NAME.fullmatch(name) or name == "ca":
         raise ConfigError(f"certs: {name!r} is not the name of a certificate that was issued")
     try:
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        return x509.load_pem_x509_certificate(path.read_bytes())
     except FileNotFoundError:
-        raise ConfigError(
-            f"certs: {path} is missing; revoke it with --serial, which `groupcomm status --json` of"
-            " a daemon tells, or all certificates of its principal with --principal"
-        ) from None
+        raise ConfigError(f"certs: {path} is missing; {remedy}") from None
     except ValueError:
         raise ConfigError(f"certs: {path} holds no certificate") from None
-    serial = certificate.serial_number
-    written = revoke_others(folder, serials=[serial], note=name)
+
+
+def _keep(folder: Path, name: str, serial: int) -> None:
+    """Rename the files of a certificate, so that another can have its name."""
     for kind in ("pem", "key"):
         old = folder / f"{name}.{kind}"
         if old.exists():
             old.rename(folder / f"{name}-{serial:x}.{kind}")
-    return written, serial
 
 
 def revoke_others(
@@ -213,7 +248,10 @@ def _write(
 ) -> tuple[Path, Path]:
     certificate, private = folder / f"{name}.pem", folder / f"{name}.key"
     if certificate.exists():
-        raise ConfigError(f"{certificate} exists and was not changed: choose another name")
+        raise ConfigError(
+            f"{certificate} exists and was not changed: choose another name, or: groupcomm certs"
+            f" renew {folder} {name}"
+        )
     text = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

@@ -44,6 +44,7 @@ class DaemonAnswers:
 def assess(answers: DaemonAnswers) -> Iterator[Finding]:
     """Yield all findings that the answers alone give."""
     yield check_view(answers)
+    yield from check_room(answers)
     yield from check_drain(answers)
     yield from check_files(answers)
     yield from check_versions(answers)
@@ -53,6 +54,7 @@ def assess(answers: DaemonAnswers) -> Iterator[Finding]:
     yield from check_ways(answers)
     yield check_disk(answers)
     yield check_clocks(answers)
+    yield from check_log(answers)
 
 
 def check_view(answers: DaemonAnswers) -> Finding:
@@ -76,6 +78,17 @@ def check_view(answers: DaemonAnswers) -> Finding:
         fault = _loopback_fault(answers.configuration)
         remedy = "; ".join(filter(None, (fault, remedy, COPIED)))
     return problem("view", f"of {there}; {'; '.join(states)}", remedy)
+
+
+def check_room(answers: DaemonAnswers) -> Iterator[Finding]:
+    """Report daemons that are heard and left out of the view, as it has no more rings."""
+    names = answers.later.get("no_room")  # an older daemon has none
+    if names:
+        text = f"{', '.join(names)} are heard and left out of the view, which would have too many"
+        text += " rings with them: one for each group of a site's daemons that all hear each other;"
+        text += f" now it has {len(answers.later['rings'])}"
+        remedy = "repair the network inside the sites, or put sites together"
+        yield problem("room", text, remedy)
 
 
 def _loopback_fault(configuration: Answer) -> str:
@@ -262,6 +275,18 @@ def check_clocks(answers: DaemonAnswers) -> Finding:
     if own["jumps"]:
         return warning(check, f"this host's clock was set {own['jumps']} times", remedy)
     return ok(check, f"within {CLOCK_S:g} s of all daemons that report it")
+
+
+def check_log(answers: DaemonAnswers) -> Iterator[Finding]:
+    """Report lines of the log that are missing, as nothing took them."""
+    before, after = (each.get("log", {}) for each in (answers.first, answers.later))
+    dropped = after.get("dropped_lines", 0)  # an older daemon does not count
+    if not dropped:
+        return
+    now = dropped - before.get("dropped_lines", 0)
+    text = f"{dropped} lines could not be written, {now} of them in the last {BETWEEN_S:g} s"
+    remedy = "see what takes the daemon's standard error: a pipe that nobody reads, a full disk, a"
+    yield (problem if now else warning)("log", text, f"{remedy} journal that has stopped")
 
 
 def _apart(ahead_s: float) -> str:

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,7 @@ from groupcomm.config.roster import Roster
 from groupcomm.config.view import Start
 from groupcomm.engine import CoreOver
 from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.host.acting import as_owner_of
 from groupcomm.host.addresses import Address
 from groupcomm.host.line_writer import write_last
 from groupcomm.host.option_types import existing_file, port_number
@@ -26,7 +28,6 @@ from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcomm.security.access_review import opened
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import read_config, through_relay
-from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig, describe, impossible
 from groupcommd.host_names import LONGEST_LOOK_UP_S, LOOK_UP_S
 from groupcommd.http_table import listening
@@ -46,7 +47,8 @@ from groupcommd.process import (
 )
 from groupcommd.roster_config import log_roster, removed_text
 from groupcommd.service import LINGER_S, Service, ServiceEnd
-from groupcommd.sockets import Sockets
+from groupcommd.service_file import service_file
+from groupcommd.sockets import Sockets, check_credentials
 from groupcommd.state_dir import StateDir, StateError
 from groupcommd.state_owner import Owner
 
@@ -179,18 +181,10 @@ def _run(options: argparse.Namespace) -> int:
         over = join_first(options)
         if over is not None:
             return over
-    if not options.check:
-        set_up_logs(as_json=options.json_log, verbose=options.verbose)
-    config = _configured(options)
     if options.check:
-        if config.tls is not None:
-            read_tls_credentials(config.tls)
-        if config.http is not None and config.http.tls is not None:
-            read_tls_credentials(config.http.tls)
-        print(json.dumps(describe(config), indent=2))
-        for sentence in (*opened(config.access), *impossible(config)):
-            print(f"groupcommd: {sentence}", file=sys.stderr)
-        return 0
+        return _check(options)
+    set_up_logs(as_json=options.json_log, verbose=options.verbose)
+    config = _configured(options)
     retain_freed_memory()
     raise_descriptor_limit()
     state = StateDir(config.state_dir)
@@ -206,6 +200,19 @@ def _run(options: argparse.Namespace) -> int:
             return trio.run(_serve, options, config, state, sockets)
     finally:
         state.close()
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Check the configuration, if root does it as the user of the daemon; print it."""
+    with ExitStack() as stack:
+        if options.config is not None:
+            stack.enter_context(as_owner_of(service_file(options.config)))
+        config = _configured(options)
+        check_credentials(config)
+    print(json.dumps(describe(config), indent=2))
+    for sentence in (*opened(config.access), *impossible(config)):
+        print(f"groupcommd: {sentence}", file=sys.stderr)
+    return 0
 
 
 def _configured(options: argparse.Namespace, roster: Roster | None = None) -> DaemonConfig:

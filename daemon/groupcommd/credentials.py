@@ -84,8 +84,15 @@ def read_tls_credentials(config: TlsConfig) -> TlsCredentials:
         revoked = read_revocations(config.revoked) if config.revoked is not None else Revocations()
         return TlsCredentials(context, tokens, ca, revoked)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror or error}"
-        raise ConfigError(f"{config.table}: {what}; make the files with: groupcomm certs") from None
+        what = f"{config.table}: {error.filename}: {error.strerror or error}"
+        remedy = "make the files with: groupcomm certs"
+        if isinstance(error, PermissionError):
+            remedy = "the user of the daemon must own the file, or be able to read it"
+        elif error.filename == str(config.tokens):
+            remedy = f"make it with: groupcomm tokens add {config.tokens} NAME"
+        elif error.filename == str(config.revoked):
+            remedy = "copy it from the folder of groupcomm certs, or leave `revoked` out"
+        raise ConfigError(f"{what}; {remedy}") from None
 
 
 def server_context(config: TlsConfig) -> ssl.SSLContext:

@@ -139,7 +139,10 @@ class KeyService:
                 keys.active,
             )
         else:
-            _log.info("key %d seals from now on; %s was rewritten", keys.active, self._path)
+            numbers = ", ".join(map(str, sorted(keys.keys)))
+            _log.info(
+                "%s was rewritten: keys %s, of which %d seals", self._path, numbers, keys.active
+            )
 
     async def store_roll(self, roll: Roll) -> None:
         """Write the evicted daemons to the file; a failure is logged, and has no other effect."""

@@ -298,9 +298,9 @@ _CAUSES: Final = {
 def _log_no_room(news: ViewInstalled) -> None:
     names, rings = list(news.no_room), len(news.view.rings)
     _log.warning(
-        "no room in the view for %s: it has %d rings already, one for each group of a site's"
-        " daemons that all hear each other, and takes no more; the smallest are left out and have"
-        " views of their own: repair the network inside the sites, or put sites together (groupcomm"
+        "no room in the view for %s: it has %d rings, one for each group of a site's daemons that"
+        " all hear each other, and would have too many with them; the smallest groups have views of"
+        " their own: repair the network inside the sites, or put sites together (groupcomm"
         " doctor shows which daemons do not hear each other)",
         ", ".join(names),
         rings,

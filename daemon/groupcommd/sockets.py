@@ -199,6 +199,18 @@ def check_http_files(http: HttpConfig) -> None:
         _check_tokens(http.tokens)
 
 
+def check_credentials(config: DaemonConfig) -> None:
+    """Check all files by which programs and readers of HTTP authenticate themselves.
+
+    Raises:
+        ConfigError: one cannot be read or is wrong; the remedy stands behind the last semicolon.
+    """
+    if config.tls is not None:
+        read_tls_credentials(config.tls)
+    if config.http is not None:
+        check_http_files(config.http)
+
+
 def open_http(config: DaemonConfig, http: HttpConfig, stack: ExitStack) -> HttpSocket:
     """Listen for HTTP, and check the files that authenticate requests."""
     check_http_files(http)

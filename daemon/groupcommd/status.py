@@ -186,6 +186,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "majority": found.majority,
         "drain": described(found.drain),
         "gathered_for": {reason.name.lower(): n for reason, n in found.reasons.items()},
+        "no_room": list(found.no_room),
         "configured": list(found.configured),
         "roster": dict(found.roster),
         "protocol": protocol_table(found),

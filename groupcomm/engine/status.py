@@ -292,6 +292,7 @@ class Status:
         view: the regular view that was installed last; None before the first.
         majority: whether the view has more than half of all daemons; None if that is unknown.
         reasons: the number of times that it gathered, by reason.
+        no_room: the daemons that are heard and not in the view, as it has no room, sorted.
         configured: the names of all configured daemons.
         roster: the roster that counts, as plain values; see RosterManager.describe.
         protocol: the versions of the protocol that are spoken and used.
@@ -309,6 +310,7 @@ class Status:
     view: View | None
     majority: bool | None
     reasons: Mapping[GatherReason, int]
+    no_room: tuple[str, ...]
     configured: tuple[str, ...]
     roster: Mapping[str, Any]
     protocol: ProtocolStatus
@@ -342,6 +344,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         view=view,
         majority=majority,
         reasons=MappingProxyType(dict(membership.reasons)),
+        no_room=membership.no_room,
         configured=tuple(core.config.daemons),
         roster=core.roster_manager.describe(members),
         protocol=_protocol(core, now),

@@ -4,8 +4,9 @@ So a file that is rewritten keeps its owner, and what a check finds is what the 
 """
 
 import os
+import pwd
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from groupcomm.host.addresses import state_folder
@@ -18,9 +19,10 @@ def as_owner_of(path: Path) -> Iterator[None]:
     The whole process does so: a block must not be entered in a thread of several.
 
     Args:
-        path: the file; if there is none, or it belongs to root, nothing changes.
+        path: the file; if there is none, it will belong to the owner of its folder. If it belongs
+            to root, nothing changes.
     """
-    uid, gid = _owner(path)
+    uid, gid = owner_of(path) or (0, 0)
     if os.geteuid() != 0 or uid == 0:
         yield
         return
@@ -41,9 +43,21 @@ def as_owner_of(path: Path) -> Iterator[None]:
         os.setgroups(groups)
 
 
-def _owner(path: Path) -> tuple[int, int]:
+def owner_of(path: Path) -> tuple[int, int] | None:
+    """Return the user and the group of a file, or of its folder if it cannot be seen.
+
+    None if neither can be seen.
+    """
+    for each in (path, path.absolute().parent):
+        with suppress(OSError):
+            found = each.stat()
+            return found.st_uid, found.st_gid
+    return None
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or its number if it has none."""
     try:
-        found = path.stat()
-    except OSError:
-        return 0, 0
-    return found.st_uid, found.st_gid
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

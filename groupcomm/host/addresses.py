@@ -17,6 +17,8 @@ SOCKET_NAME: Final = "groupcomm.sock"
 TLS: Final = "tls://"
 SYSTEM_FOLDER: Final = Path("/run/groupcomm")
 """The folder for the socket of a daemon that the system starts."""
+SYSTEM_STATE: Final = Path("/var/lib/groupcomm")
+"""The folder for the data of such a daemon."""
 
 
 @attrs.frozen
@@ -167,11 +169,24 @@ def runtime_folders() -> list[Path]:
     """
     runtime, user = os.environ.get("XDG_RUNTIME_DIR"), os.geteuid()
     folders = [Path(runtime) / "groupcomm"] if runtime else []
-    if user != 0:
+    if not is_service_user():
         with suppress(ConfigError):  # a service may have no home
             folders.append(state_folder() / "run")
         folders.append(Path(f"/run/user/{user}/groupcomm"))
     return [*folders, SYSTEM_FOLDER]
+
+
+def is_service_user() -> bool:
+    """Return whether this user is root, or the one of the host's own daemon, a service.
+
+    Its folders are those that systemd gives to the service, also for commands that this user runs
+    elsewhere.
+    """
+    user = os.geteuid()
+    try:
+        return user in (0, SYSTEM_STATE.stat().st_uid)
+    except OSError:
+        return user == 0
 
 
 def state_folder() -> Path:
@@ -182,8 +197,8 @@ def state_folder() -> Path:
     named = os.environ.get("STATE_DIRECTORY")
     if named:
         return Path(named.partition(":")[0])
-    if os.geteuid() == 0:
-        return Path("/var/lib/groupcomm")
+    if is_service_user():
+        return SYSTEM_STATE
     home = os.environ.get("XDG_STATE_HOME")
     return (Path(home) if home else user_path("~/.local/state")) / "groupcomm"
 

@@ -19,10 +19,10 @@ LEVEL_NAMES: Final = tuple(level.name.lower() for level in LEVELS)
 
 def existing_file(text: str) -> Path:
     """Return the path of an existing file, or of a device or pipe."""
-    path = Path(text)
+    path = _existing(Path(text))
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a folder; name a file")
-    return _existing(path)
+    return path
 
 
 def existing_file_or_dash(text: str) -> Path | None:

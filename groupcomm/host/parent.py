@@ -1,8 +1,7 @@
 """Processes that end with the process that has started them, however that one ends.
 
 Linux sends them a signal then, see PR_SET_PDEATHSIG in prctl(2). The process counts that has forked
-them, and its thread: who starts them must not do so in a thread that ends earlier. Between fork
-and exec the call is safe beside threads: it takes no lock, and imports nothing.
+them, and its thread: who starts them must not do so in a thread that ends earlier.
 """
 
 import ctypes

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.acting import user_name
 
 _T = TypeVar("_T")
 
@@ -77,8 +78,17 @@ def _owner_fault(path: Path, status: os.stat_result) -> str | None:
         return None
     return (
         f"it belongs to user {status.st_uid}, who may change it;"
-        f" mend that with: chown -h {os.geteuid()} {path}"
+        f" {_remedy(status, f'chown -h {os.geteuid()} {path}')}"
     )
+
+
+def _remedy(status: os.stat_result, command: str) -> str:
+    """Return the remedy for a file or folder of another user. What root reads may be a service's,
+    which root's own file would keep from starting.
+    """
+    if os.geteuid() == 0:
+        return f"run this as that user: runuser -u {user_name(status.st_uid)} -- COMMAND"
+    return f"mend that with: {command}"
 
 
 def _replaceable(path: Path) -> str | None:
@@ -107,7 +117,7 @@ def _folder_fault(folder: Path) -> str | None:
     if status.st_uid not in _trusted():
         return (
             f"its folder belongs to user {status.st_uid}, who may replace it;"
-            f" mend that with: chown {os.geteuid()} {folder}"
+            f" {_remedy(status, f'chown {os.geteuid()} {folder}')}"
         )
     return None
 

@@ -1,5 +1,6 @@
 """Files of TOML: read the same way, and refused in the same words, whatever they are for."""
 
+import codecs
 import tomllib
 from typing import Any, BinaryIO
 
@@ -13,7 +14,7 @@ def load_toml(stream: BinaryIO) -> dict[str, Any]:
         ConfigError: it is no TOML; the text says where and why, and holds no part of the file.
     """
     try:
-        return tomllib.loads(stream.read().decode("utf-8-sig"))
+        return tomllib.loads(stream.read().removeprefix(codecs.BOM_UTF8).decode())
     except UnicodeDecodeError as error:
         raise ConfigError(f"not valid UTF-8: {error}; save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:

@@ -23,6 +23,7 @@ from groupcomm_tools.commands.children import (
     check_command,
     execute,
 )
+from groupcomm_tools.commands.guardian import Guardian
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_tools.shell import Shell
 
@@ -185,3 +186,47 @@ def test_the_command_of_a_worker_ends_with_it(
         assert worker.wait(PATIENCE_S) == STATUSES[number]
         pid = int(told.read_text())
         until(lambda: has_ended(pid))
+
+
+@contextmanager
+def sleeping() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"], process_group=0) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_guardian_ends_what_runs_and_nothing_that_was_forgotten() -> None:
+    guardian = Guardian()
+    with sleeping() as kept, sleeping() as forgotten:
+        guardian.start()
+        guardian.add(kept.pid)
+        guardian.add(forgotten.pid)
+        guardian.discard(forgotten.pid)
+        helper = guardian._helper
+        assert helper is not None
+        assert helper.stdin is not None
+        helper.stdin.close()  # as when this process is killed
+        assert kept.wait(PATIENCE_S) == -signal.SIGTERM
+        assert helper.wait(PATIENCE_S) == 0
+        assert forgotten.poll() is None
+
+
+def test_a_guardian_that_was_killed_is_replaced() -> None:
+    guardian = Guardian()
+    with sleeping() as kept:
+        guardian.start()
+        guardian.add(kept.pid)
+        first = guardian._helper
+        assert first is not None
+        first.kill()
+        first.wait()
+        guardian.add(kept.pid)
+        second = guardian._helper
+        assert second is not None
+        assert second is not first
+        assert second.stdin is not None
+        second.stdin.close()
+        assert kept.wait(PATIENCE_S) == -signal.SIGTERM
+        assert second.wait(PATIENCE_S) == 0

@@ -284,7 +284,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     ):
         assert cli.main(["certs", "revoke", str(tmp_path), *words]) == 2
         assert said in capsys.readouterr().err
-    assert not (tmp_path / "revoked.toml").exists()
+    assert read_revocations(tmp_path / "revoked.toml") == Revocations(), "none, from the start"
     certificate, key = issue(tmp_path, "ann", [], 1.0)
     assert cli.main(["certs", "revoke", str(tmp_path), "ann"]) == 0
     assert "revoked.toml to the daemons' hosts" in capsys.readouterr().err

@@ -6,7 +6,13 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import positive
-from groupcomm_tools.certificates import issue, make_authority, revoke_issued, revoke_others
+from groupcomm_tools.certificates import (
+    issue,
+    make_authority,
+    renew,
+    revoke_issued,
+    revoke_others,
+)
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import say
 from groupcommd.revocation_file import SERIAL
@@ -32,6 +38,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "make a key and its certificate, for a daemon with --host, otherwise for a program",
             "pki press --host 10.0.0.1",
             _add_issue_options,
+        ),
+        Subcommand(
+            "renew",
+            _renew,
+            "make another key and certificate for the same daemon or program",
+            "pki press",
+            _add_renew_options,
         ),
         Subcommand(
             "revoke",
@@ -76,6 +89,11 @@ def _add_issue_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_renew_options(parser: argparse.ArgumentParser) -> None:
+    _add_days(parser)
+    parser.add_argument("name", metavar="NAME", help="name of a certificate that is in DIR")
+
+
 def _add_revoke_options(parser: argparse.ArgumentParser) -> None:
     _add_folder(parser)
     parser.add_argument(
@@ -102,6 +120,15 @@ def _issue(options: argparse.Namespace) -> int:
     if not options.host:
         whose = f"for a program, which daemons know as cert:{options.name}"
     say(f"wrote {certificate} and {key}, {whose}")
+    return 0
+
+
+def _renew(options: argparse.Namespace) -> int:
+    certificate, key = renew(options.folder, options.name, options.days)
+    say(
+        f"wrote {certificate} and {key}: put both in the place of the old ones, and send the daemon"
+        " SIGHUP; the old certificate stays valid until it ends or is revoked by its serial"
+    )
     return 0
 
 

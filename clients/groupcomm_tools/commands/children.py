@@ -13,15 +13,14 @@ import subprocess
 import termios
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import IO, Any, Final
 
 import attrs
 import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
-from groupcomm.host.parent import end_with_parent
 from groupcomm_client.coordination.limits import MAX_DATA_BYTES
+from groupcomm_tools.commands.guardian import guardian
 
 SHOWN_BYTES: Final = 500
 """The bytes of a failed command's standard error that others get."""
@@ -87,7 +86,7 @@ async def execute(
     """
     pipe = subprocess.PIPE
     try:
-        # Not in a thread: the kernel would end it with the thread.
+        guardian.start()
         process = subprocess.Popen(
             command,
             stdin=pipe,
@@ -96,7 +95,6 @@ async def execute(
             env={**os.environ, **about},
             bufsize=0,
             process_group=0,
-            preexec_fn=partial(end_with_parent, signal.SIGTERM, os.getpid()),  # noqa: PLW1509 - it takes no lock
         )
     except OSError as error:
         raise CannotStart(f"cannot start {command[0]}: {error.strerror}") from None
@@ -120,6 +118,7 @@ class _Running:
     async def run(self, data: bytes) -> Done:
         """Give it its input; return its end."""
         end = os.pidfd_open(self._process.pid)
+        guardian.add(self._process.pid)
         try:
             with self._reading:
                 async with trio.open_nursery() as nursery:
@@ -137,6 +136,7 @@ class _Running:
             await self._kill(end)
             raise
         finally:
+            guardian.discard(self._process.pid)
             os.close(end)
         why = bytes(self._messages).decode(errors="replace").strip()
         return Done(self._process.wait(), bytes(self._output), why)
@@ -185,8 +185,11 @@ def _waiting_bytes(pipe: IO[bytes]) -> int:
     return int(struct.unpack("i", found)[0])
 
 
-async def set_on_sigterm(enough: trio.Event) -> None:
-    """Set an event at each SIGTERM, until cancelled."""
+async def set_on_sigterm(
+    enough: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Set an event at each SIGTERM, until cancelled; it has started once signals come here."""
     with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        task_status.started()
         async for _ in signals:
             enough.set()

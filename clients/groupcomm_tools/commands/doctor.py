@@ -13,6 +13,7 @@ from groupcomm_tools.doctor.findings import print_findings
 from groupcommd import assessment
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.findings import Finding, skipped
+from groupcommd.service_file import service_file
 
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
 
@@ -42,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the checks; return 1 if there is a problem."""
-    with as_owner_of(host_checks.service_file(options.config)):
+    with as_owner_of(service_file(options.config)):
         findings = examine(options.config, options.name, options.address, options.other)
         return print_findings(findings, as_json=options.json)
 
@@ -58,12 +59,12 @@ def examine(
         address: the address of the daemon; None to take it from the file.
         others: the addresses of other daemons.
     """
-    yield host_checks.check_user()
+    yield host_checks.check_user(path)
     found, config = host_checks.check_configuration(path, name)
     yield found
     yield host_checks.check_buffers()
     yield host_checks.check_clock()
-    if config is None and address is None:
+    if config is None and address is None and path is not None:
         return  # the address of the daemon is unknown, too
     if config is None or path is None:  # any daemon may answer, whatever its configuration
         running, answers = daemon_checks.check_running(address or default_address(), name, path)
@@ -74,10 +75,11 @@ def examine(
     if config is not None and (path is not None or answers is None):
         yield host_checks.check_key(config)
         yield from host_checks.check_certificates(config)
+        yield from host_checks.check_files(config)
         yield from host_checks.check_folders(config)
         listens = answers.later["listens"] if answers is not None else None
         yield host_checks.check_address(
-            config, listens, busy=daemon_checks.ADMITS_NOBODY in running.text
+            config, listens, busy=daemon_checks.refuses_us(running.text)
         )
     yield running
     if answers is None:

@@ -63,7 +63,9 @@ def _add_add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(options: argparse.Namespace) -> int:
-    _print_key(options, write_identity(options.file))
+    with as_owner_of(options.file):
+        public = write_identity(options.file)
+    _print_key(options, public)
     say(
         f"wrote {options.file}: it stays on this host, and the daemon's file names it as identity;"
         " on every host list the public key: groupcomm identity add FILE NAME PUBLIC"

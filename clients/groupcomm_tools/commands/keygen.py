@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from groupcomm.host.acting import as_owner_of
 from groupcomm.host.key_file import write_key_file
 
 EXAMPLE: Final = "groupcomm keygen plant.key"
@@ -17,7 +18,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the key file; return 0."""
-    write_key_file(options.file)
+    with as_owner_of(options.file):
+        write_key_file(options.file)
     print(
         f"wrote {options.file}: copy it to every daemon's host, and name it there as key_file",
         file=sys.stderr,

@@ -92,7 +92,7 @@ class Server:
         duration_s = inf if self._options.duration_s is None else self._options.duration_s
         with trio.move_on_after(duration_s):
             async with connect_trio(self._options) as connection, trio.open_nursery() as nursery:
-                nursery.start_soon(set_on_sigterm, self._enough)
+                await nursery.start(set_on_sigterm, self._enough)  # before it says that it is there
                 nursery.start_soon(serve, connection, self._group, self._handle)
                 self.reports.say(f"serving {self._group} as {connection.name}")
                 await self._enough.wait()

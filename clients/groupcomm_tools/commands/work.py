@@ -194,7 +194,7 @@ class Working:
             ) as worker,
             trio.open_nursery() as nursery,
         ):
-            nursery.start_soon(set_on_sigterm, self._enough)
+            await nursery.start(set_on_sigterm, self._enough)  # before it says that it is there
             nursery.start_soon(worker.work_off, self._do)
             self.reports.say(f"working for {self._group} as {connection.name}")
             with trio.move_on_after(duration_s):

@@ -1,11 +1,15 @@
 """Checks of a running daemon, from its own answers."""
 
+import grp
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from groupcomm.errors import CannotConnect, SessionEnded
+from groupcomm.host.acting import user_name
+from groupcomm.host.addresses import is_service_user
 from groupcomm_client import ConnectOptions
 from groupcomm_client.blocking import connect
 from groupcommd.assessment import BETWEEN_S, DaemonAnswers
@@ -15,6 +19,9 @@ from groupcommd.findings import Finding, ok, problem, warning
 PATIENCE_S: Final = 5.0
 ADMITS_NOBODY: Final = "did not admit"
 """Part of the text if a daemon listens, and has no view or has stopped."""
+
+NOT_ALLOWED: Final = "permission denied"
+"""Part of the text if this user may not connect."""
 
 NEED_A_DAEMON: Final = "view, files, fellows, datagrams, links, disk and clocks"
 """The checks that compare answers of the daemon."""
@@ -36,6 +43,21 @@ def ask_daemon(address: str, between_s: float = BETWEEN_S) -> DaemonAnswers:
         return DaemonAnswers(first, connection.ask("status"), connection.ask("configuration"))
 
 
+def refuses_us(text: str) -> bool:
+    """Return whether a text says that a daemon runs, and admits nobody or not this user."""
+    return ADMITS_NOBODY in text or NOT_ALLOWED in text
+
+
+def _let_in(address: str) -> str:
+    """Return the command that lets this user connect, where clients.unix_for is "group"."""
+    user = user_name(os.geteuid())
+    try:
+        group = grp.getgrgid(Path(address).parent.stat().st_gid).gr_name
+    except (OSError, KeyError):
+        group = "GROUP"
+    return f"adduser {user} {group}, and log in again"
+
+
 def check_running(
     address: str, name: str | None, config: Path | None
 ) -> tuple[Finding, DaemonAnswers | None]:
@@ -48,7 +70,12 @@ def check_running(
         options += f" --name {name}" if name is not None else ""
         if ADMITS_NOBODY in str(error):
             return problem(check, str(error), "see in its log why it does not come to a view"), None
+        if NOT_ALLOWED in str(error):
+            remedy = f"run the doctor as root or as the daemon's user, or: {_let_in(address)}"
+            return problem(check, str(error), remedy), None
         remedy = f"start it: groupcomm daemon{options}; if it runs with --unix, pass --address"
+        if is_service_user():
+            remedy += f"; if it is a service: systemctl start groupcommd@{name or 'NAME'}"
         return problem(check, str(error), remedy), None
     except SessionEnded as error:
         return problem(check, str(error), "see its log"), None

@@ -7,18 +7,19 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.host.addresses import runtime_folder, user_path
+from groupcomm.host.acting import owner_of, user_name
 from groupcomm.host.os_errors import text_of
 from groupcomm.host.private_files import ENTER_BY
-from groupcomm.host.toml_file import load_toml
 from groupcomm.security.keys import fingerprint_of
 from groupcommd.certificate_dates import check_dates
 from groupcommd.config_file import KeyFileMissing, read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.findings import Finding, ok, problem, warning
+from groupcommd.service_file import service_file
+from groupcommd.sockets import check_credentials
 from groupcommd.state_owner import Owner, check_owner
 from groupcommd.udp import BUFFER_BYTES
 
@@ -43,35 +44,28 @@ def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, D
             check, str(error), "correct that line; docs/configuration.md describes all keys"
         ), None
     except OSError as error:
-        is_own = path is not None and error.filename == str(path)
-        remedy = "pass the right file with --config" if is_own else "make the file readable"
+        remedy = "pass the right file with --config"
+        if isinstance(error, PermissionError):
+            remedy = "run the doctor as root, or as the daemon's user"
         return problem(check, text_of(error), remedy), None
     where = "none: a daemon alone on loopback" if path is None else str(path)
     return ok(check, f"{where}; daemon {config.name} of {', '.join(config.core.daemons)}"), config
 
 
-def _table(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return load_toml(file)
-
-
-def service_file(path: Path | None) -> Path:
-    """Return the file whose owner is the user of the daemon: its key file, or else its socket's
-    folder.
-    """
-    try:
-        table = {} if path is None else _table(path)
-    except (OSError, ConfigError):
-        table = {}  # check_configuration says what is wrong
-    named = table.get("key_file")
-    if path is None or not isinstance(named, str):
-        return runtime_folder()
-    return path.parent / user_path(named)
-
-
-def check_user() -> Finding:
-    """Tell as which user the doctor looks."""
-    return ok("user", f"examined as user {os.geteuid()}, as whom the daemon must run")
+def check_user(path: Path | None) -> Finding:
+    """Tell as which user the doctor looks, and whether that is the daemon's."""
+    user, owner = os.geteuid(), None if path is None else owner_of(service_file(path))
+    own = f"examined as user {user}"
+    if owner is None:
+        return ok("user", own)
+    if owner[0] == user:
+        return ok("user", f"{own}, as whom the daemon must run")
+    name = user_name(owner[0])
+    return warning(
+        "user",
+        f"{own} ({user_name(user)}); the daemon's user is {name}, who has its key file",
+        f"run the doctor as root, or as {name}: others see only a part",
+    )
 
 
 def check_key(config: DaemonConfig) -> Finding:
@@ -94,6 +88,19 @@ def check_certificates(config: DaemonConfig) -> list[Finding]:
         what = getattr(error, "filename", None)
         text = f"{what}: {error.strerror}" if isinstance(error, OSError) else str(error)
         return [problem("certificates", text, "make them with: groupcomm certs")]
+
+
+def check_files(config: DaemonConfig) -> list[Finding]:
+    """Check whether the daemon can use all files by which it knows programs."""
+    check = "credentials"
+    try:
+        check_credentials(config)
+    except ConfigError as error:
+        what, _, remedy = str(error).rpartition("; ")
+        return [problem(check, what or remedy, remedy if what else "mend or replace that file")]
+    if config.tls is None and (config.http is None or config.http.tokens is None):
+        return []
+    return [ok(check, "the daemon can use its files of certificates, tokens and revocations")]
 
 
 def check_address(config: DaemonConfig, listens: str | None, *, busy: bool = False) -> Finding:
@@ -192,7 +199,8 @@ def _check_folder(check: str, path: Path, key: str, opened_for: str) -> Finding:
     """Check whether a folder exists or can be made, the daemon can write to it, and others
     cannot.
     """
-    there = next(p for p in (path, *path.absolute().parents) if p.exists())
+    # of what cannot be seen, the folder is examined
+    there = next(p for p in (path, *path.absolute().parents) if os.path.exists(p))  # noqa: PTH110
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK, effective_ids=True):
         remedy = f"choose another folder with {key}, or: chown {os.geteuid()} {there}"
         return problem(check, f"{path}: user {os.geteuid()} cannot write to {there}", remedy)

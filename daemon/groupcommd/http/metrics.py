@@ -266,6 +266,11 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: float(s.status.state is MembershipState.OPERATIONAL),
     ),
     _gauge(
+        "groupcomm_no_room",
+        "Daemons that are heard and left out, as a view has no more rings.",
+        lambda s: len(s.status.no_room),
+    ),
+    _gauge(
         "groupcomm_majority",
         "1 if the view has more than half of the expected daemons.",
         lambda s: float(bool(s.status.majority)),

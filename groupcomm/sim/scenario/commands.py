@@ -356,10 +356,11 @@ def _view(state: ScenarioState, host: SimulatedHost) -> list[str]:
         return ["no view"]
     names = [daemon_name(state.cluster.identities[daemon]) for daemon in view.daemons]
     rings = " | ".join(" ".join(names[member] for member in ring) for ring in view.rings)
+    left_out = host.core.status(host.clock.monotonic(state.cluster.loop.now)).no_room
     return [
-        f"view {rings}"
-        if host.core.state is MembershipState.OPERATIONAL
-        else f"was in view {rings}"
+        ("view" if host.core.state is MembershipState.OPERATIONAL else "was in view")
+        + f" {rings}"
+        + (f", no room for {' '.join(left_out)}" if left_out else "")
     ]
 
 
