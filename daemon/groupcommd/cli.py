@@ -295,7 +295,7 @@ async def _serve(
         service.on_leaving = partial(_begin_end, watchdog)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, service, options, config, kept, signals)
-            nursery.start_soon(_collect_garbage)
+            nursery.start_soon(_collect_garbage, service)
             end = await service.run()
             nursery.cancel_scope.cancel()
         if end is ServiceEnd.LOCKED_OUT:
@@ -365,11 +365,12 @@ def _say_how_it_left(over: CoreOver, config: DaemonConfig) -> int:
     return CUT_SHORT
 
 
-async def _collect_garbage() -> None:
+async def _collect_garbage(service: Service) -> None:
     garbage = GarbageCollection()
     while True:
         await trio.sleep(1.0)
-        garbage.collect()
+        with service.loop.step("collected garbage"):
+            garbage.collect()
 
 
 async def _obey(

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import attrs
@@ -52,6 +53,7 @@ from groupcommd.host_names import HostNames, LookUp
 from groupcommd.junk import Flood, pattern_of
 from groupcommd.key_service import KeyService
 from groupcommd.logs import LogWatch, log_news
+from groupcommd.loop_watch import LoopWatch, log_step
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.move_client import tell_move
 from groupcommd.networks import Networks
@@ -112,6 +114,7 @@ class Service:
 
     Attributes:
         core: the core of this start.
+        loop: the watch over the steps of the event loop.
         connections: the clients' connections, while `run` runs.
         over: the way in which the core has ended; None while it runs.
         leaves: whether the daemon was asked to leave, now or after a drain.
@@ -175,6 +178,10 @@ class Service:
         self.reloads = 0
         self._started = time.monotonic()
         self._watch = LogWatch(BoundedLog())
+        self.loop = LoopWatch(partial(log_step, self._watch.bounded))
+        self._datagrams: Sequence[bytes] = ()  # of the latest turn
+        self._inputs = 0  # of the latest turn
+        self._done = 0, 0  # the datagrams that it has sent, and the programs that it has served
         self._differences = ConfigDifferences(config)
         self._versions, self._solitude = VersionWatch(), Solitude()
         self._rejected_senders, self._copies = RejectedSenders(config), Copies(config)
@@ -193,7 +200,7 @@ class Service:
         Raises:
             Exception: the core broke an invariant: the daemon must not continue.
         """
-        with self._scope:
+        with self._scope, self.loop.running():
             async with trio.open_nursery() as nursery:
                 self._nursery, self._last_words = nursery, LastWords()
                 most, quotas = connection_capacity(), self._config.quotas
@@ -366,7 +373,9 @@ class Service:
         while True:
             with trio.CancelScope(deadline=self._due) as self._timer:
                 await trio.sleep_forever()
-            if trio.current_time() >= self._due:  # otherwise the deadline has moved meanwhile
+            late_s = trio.current_time() - self._due
+            if late_s >= 0.0:  # otherwise the deadline has moved meanwhile
+                self.loop.note_late(late_s)
                 self.turn()
 
     async def _receive(self, source: socket.socket) -> None:
@@ -399,16 +408,21 @@ class Service:
             if self._expiry.end_expired():
                 self.turn()
             self.connections.end_vanished()
-            status = self.core.status(now)
-            self._differences.check(status)
-            self._versions.check(status)
-            self._solitude.check(status, {**self._config.addresses, **self._config.located})
-            self._watch.check(status)
-            self._disk.check(status)
-            self._check_junk(status)
+            with self.loop.step("checked what is checked each second"):
+                status = self._check(now)
             self.locked_out = self._keys.check(status)
             if self.locked_out is not None:
                 self._finish(ServiceEnd.LOCKED_OUT)
+
+    def _check(self, now: float) -> Status:
+        status = self.core.status(now)
+        self._differences.check(status)
+        self._versions.check(status)
+        self._solitude.check(status, {**self._config.addresses, **self._config.located})
+        self._watch.check(status)
+        self._disk.check(status)
+        self._check_junk(status)
+        return status
 
     def _check_junk(self, status: Status) -> None:
         if self._watch.check_junk(status, self._udp.dropped):
@@ -422,10 +436,24 @@ class Service:
         """Pass all input to one step of the core and carry out its output; never raise."""
         if self._error is not None:
             return
+        began = monotonic()
+        if began >= self.loop.read_due:
+            self.loop.read(began)
         try:
             self._turn()
         except Exception as error:
             self._fail(error)
+        took_s = monotonic() - began
+        if took_s > self.loop.noted_s:
+            self.loop.end(took_s, self._did())
+
+    def _did(self) -> str:
+        """Return what the latest turn has done."""
+        sent, served = self._done
+        return (
+            f"received {len(self._datagrams)} datagrams, handled {self._inputs} inputs, sent"
+            f" {sent} datagrams, served {served} programs"
+        )
 
     def _fail(self, error: Exception) -> None:
         """Stop at once, as a step has not ended: nothing wrong may be sent."""
@@ -444,6 +472,7 @@ class Service:
         if asked := self._udp.pop_asked():
             self._roster.joining.answer(asked, self._now, self._nursery)
         inputs, connections.inputs = connections.inputs, []
+        self._inputs = len(inputs)
         drive(self.core, self, self._now, self._datagrams, inputs)
         if self._due < self._timer.deadline:  # a later deadline is noticed at the old one
             self._timer.deadline = self._due
@@ -524,6 +553,7 @@ class Service:
                 self.on_leaving()
         if output.news and self._http is not None:
             self._http.note(output.news)
+        self._done = len(output.datagrams), len(output.ready)
         self.connections.carry_out(output)
         if output.reports:
             self._cluster.accept(output.reports, self._now)
@@ -545,7 +575,7 @@ class Service:
             *(self._config, self.core, self.connections, self._udp, self._keys),
             *(self._differences, self._rejected_senders, self._copies),
             *(self._disk, self._cluster, self._drain),
-            self._started,
+            *(self.loop, self._started),
             self._roster,
             self.reloads,
             self._delays.delays if self._delays is not None else (),
