@@ -124,6 +124,12 @@ class Service:
             they do.
     """
 
+    # Of the latest turn: the datagrams and inputs that it had, and the counts of the datagrams that
+    # it has sent and of the programs that it has served.
+    _datagrams: Sequence[bytes] = ()
+    _inputs = 0
+    _done = 0, 0
+
     def __init__(
         self,
         config: DaemonConfig,
@@ -168,8 +174,7 @@ class Service:
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._sockets = sockets
-        self._timer = trio.CancelScope()
-        self._scope = trio.CancelScope()
+        self._timer, self._scope = trio.CancelScope(), trio.CancelScope()
         self.over: CoreOver | None = None
         self.leaves = False
         self.locked_out: str | None = None
@@ -179,9 +184,6 @@ class Service:
         self._started = time.monotonic()
         self._watch = LogWatch(BoundedLog())
         self.loop = LoopWatch(partial(log_step, self._watch.bounded))
-        self._datagrams: Sequence[bytes] = ()  # of the latest turn
-        self._inputs = 0  # of the latest turn
-        self._done = 0, 0  # the datagrams that it has sent, and the programs that it has served
         self._differences = ConfigDifferences(config)
         self._versions, self._solitude = VersionWatch(), Solitude()
         self._rejected_senders, self._copies = RejectedSenders(config), Copies(config)
