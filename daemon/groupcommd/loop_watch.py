@@ -1,8 +1,8 @@
 """The steps of an event loop: the longest ones, what they did, and what they waited for.
 
 While the loop takes a step it serves nobody else. So no step may wait: for a disk, a log, a name
-service or a lock. Tests show that none calls what waits (tests/loop_calls); this module measures
-the loop of a running process.
+service or a lock. Tests show that none calls what waits (tests/groupcommd/loop_calls); this module
+measures the loop of a running process.
 
 It costs two readings of a clock a turn. Trio's instruments would see every step of every task, and
 cost ten times as much. So steps that are not turns measure themselves if they may take long; all

@@ -23,6 +23,7 @@ from groupcommd.http.server import HttpServer, serve
 from groupcommd.http.supervisor import HttpSupervisor
 from groupcommd.http.supply import Supply
 from groupcommd.listeners import Listener, TlsListener, unix_listener
+from groupcommd.local_users import owners
 from groupcommd.loop_watch import LoopWatch
 from groupcommd.service import Service
 from groupcommd.sockets import HttpSocket, Sockets, listen_tcp, listen_unix, open_http
@@ -271,6 +272,7 @@ async def _serve(
     config: DaemonConfig,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
+    owners()  # read before virtual time matters
     name, listening = config.name, listen_unix(config.unix)
     listeners, tls_listener = [unix_listener(listening)], None
     if config.tls is not None:
