@@ -53,6 +53,7 @@ def assess(answers: DaemonAnswers) -> Iterator[Finding]:
     yield from check_datagrams(answers)
     yield from check_ways(answers)
     yield check_disk(answers)
+    yield from check_loop(answers)
     yield check_clocks(answers)
     yield from check_log(answers)
 
@@ -255,6 +256,17 @@ def check_disk(answers: DaemonAnswers) -> Finding:
         remedy = "put state_dir on a faster disk, or find what keeps this one busy"
         return warning(check, text, remedy)
     return ok(check, text)
+
+
+STANDS_STILL_MS: Final = 500.0
+"""Longer steps of a daemon's event loop are reported: most of a token timeout."""
+
+
+def check_loop(answers: DaemonAnswers) -> Iterator[Finding]:
+    """Report an event loop that has served nobody for a while; see groupcommd.loop_watch."""
+    loop = answers.later.get("loop")  # an older daemon does not measure it
+    if loop is not None and loop["longest_ms"] >= STANDS_STILL_MS:
+        yield warning("loop", f"in the last two minutes {loop['text']}", loop["remedy"])
 
 
 def check_clocks(answers: DaemonAnswers) -> Finding:

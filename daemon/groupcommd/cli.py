@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -32,6 +32,7 @@ from groupcommd.daemon_config import DaemonConfig, describe, impossible
 from groupcommd.host_names import LONGEST_LOOK_UP_S, LOOK_UP_S
 from groupcommd.http_table import listening
 from groupcommd.join_command import join_first
+from groupcommd.local_users import owners
 from groupcommd.logs import flush_logs, log_start, set_up_logs
 from groupcommd.present_address import HostUnknown
 from groupcommd.process import (
@@ -46,7 +47,7 @@ from groupcommd.process import (
     retry_while_exhausted,
 )
 from groupcommd.roster_config import log_roster, removed_text
-from groupcommd.service import LINGER_S, Service, ServiceEnd
+from groupcommd.service import LINGER_S, ReadFiles, Service, ServiceEnd
 from groupcommd.service_file import service_file
 from groupcommd.sockets import Sockets, check_credentials
 from groupcommd.state_dir import StateDir, StateError
@@ -187,6 +188,7 @@ def _run(options: argparse.Namespace) -> int:
     config = _configured(options)
     retain_freed_memory()
     raise_descriptor_limit()
+    owners()  # their names are read while nobody waits
     state = StateDir(config.state_dir)
     try:
         state.claim(Owner(config.core.cluster, config.name))
@@ -302,7 +304,7 @@ async def _serve(
         service.on_leaving = partial(_begin_end, watchdog)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_obey, service, options, config, kept, signals)
-            nursery.start_soon(_collect_garbage)
+            nursery.start_soon(_collect_garbage, service)
             end = await service.run()
             nursery.cancel_scope.cancel()
         if end is ServiceEnd.LOCKED_OUT:
@@ -372,11 +374,12 @@ def _say_how_it_left(over: CoreOver, config: DaemonConfig) -> int:
     return CUT_SHORT
 
 
-async def _collect_garbage() -> None:
+async def _collect_garbage(service: Service) -> None:
     garbage = GarbageCollection()
     while True:
         await trio.sleep(1.0)
-        garbage.collect()
+        with service.loop.step("collected garbage"):
+            garbage.collect()
 
 
 async def _obey(
@@ -386,32 +389,61 @@ async def _obey(
     kept: Sequence[int],
     signals: AsyncIterator[int],
 ) -> None:
-    """Obey signals, beginning with those that came before the daemon could."""
-    for number in kept:
-        _obey_one(service, options, config, number)
-    async for number in signals:
-        _obey_one(service, options, config, number)
+    """Obey signals, beginning with those that came before the daemon could.
+
+    What waits for the disk is a task of its own, so that the next signal is obeyed meanwhile.
+    """
+    wanted, asked = trio.open_memory_channel[None](1)  # one reload more than the one that runs
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_reload_when_asked, service, options, asked)
+
+        def obey(number: int) -> None:
+            if number == signal.SIGUSR1:
+                nursery.start_soon(service.dump)
+            elif number == signal.SIGHUP:
+                with suppress(trio.WouldBlock):
+                    wanted.send_nowait(None)
+            else:
+                _stop(service, config)
+
+        for number in kept:
+            obey(number)
+        async for number in signals:
+            obey(number)
 
 
-def _obey_one(
-    service: Service, options: argparse.Namespace, config: DaemonConfig, number: int
+def _stop(service: Service, config: DaemonConfig) -> None:
+    extended = f"\nEXTEND_TIMEOUT_USEC={_end_s(config) * 1e6:.0f}" if config.drain_s else ""
+    notify_systemd(f"STOPPING=1{extended}")
+    service.stop()
+
+
+async def _reload_when_asked(
+    service: Service, options: argparse.Namespace, asked: trio.MemoryReceiveChannel[None]
 ) -> None:
-    if number in (signal.SIGTERM, signal.SIGINT):
-        extended = f"\nEXTEND_TIMEOUT_USEC={_end_s(config) * 1e6:.0f}" if config.drain_s else ""
-        notify_systemd(f"STOPPING=1{extended}")
-        service.stop()
-    elif number == signal.SIGUSR1:
-        service.dump()
-    else:
-        _reload(service, options)
+    async for _ in asked:
+        try:
+            await _reload(service, options)
+        except (GroupCommError, OSError) as error:
+            _log.error("the configuration stays as it was, as the file cannot be used: %s", error)
 
 
-def _reload(service: Service, options: argparse.Namespace) -> None:
-    try:
+async def _reload(service: Service, options: argparse.Namespace) -> None:
+    """Read the configuration and its files in a thread, and use them.
+
+    They are read once more if the roster has changed meanwhile.
+    """
+
+    def read() -> tuple[DaemonConfig, ReadFiles]:
+        config = _configure(options, roster, own)
+        return config, service.read_files(config)
+
+    while True:
         own, roster = service.config.own_if_named, service.config.core.agreed
-        service.reload(_configure(options, roster, own))
-    except (GroupCommError, OSError) as error:
-        _log.error("the configuration stays as it was, as the file cannot be used: %s", error)
+        config, files = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+        if service.config.core.agreed is roster:
+            service.reload(config, files)
+            return
 
 
 _ENDS = (signal.SIGTERM, signal.SIGINT)

@@ -30,6 +30,7 @@ KEPT: Final = 256
 
 QUESTION: Final = b""
 MAX_HOST: Final = 64
+_VERSION: Final = version("groupcomm")  # it is read from the disk
 
 
 @attrs.frozen
@@ -86,7 +87,7 @@ class ClusterReports:
         return {
             "pid": os.getpid(),
             "host": gethostname()[:MAX_HOST],
-            "version": version("groupcomm"),
+            "version": _VERSION,
             "restarts": found.daemon.incarnation.restarts,
             "uptime_s": round(time.monotonic() - self._started),
             "programs": len(found.sessions),

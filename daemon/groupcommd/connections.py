@@ -36,8 +36,9 @@ from groupcomm.wire.packet import Raw
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
 from groupcommd.credentials import TlsCredentials
-from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener
+from groupcommd.listeners import Listener, Refusals, TlsListener
 from groupcommd.local_users import origin_of
+from groupcommd.peer_names import PeerRefused
 from groupcommd.process import MAX_CONNECTIONS
 from groupcommd.spread_socket import SpreadBroken, SpreadSocket
 
@@ -63,6 +64,9 @@ MAX_PARTS: Final = 1024
 """The parts of one write: the system accepts no more (IOV_MAX)."""
 
 ACCEPT_PAUSE_S: Final = 0.1
+
+TOKENS_INTERVAL_S: Final = 1.0
+"""Between looks at the file of tokens; each program that shows a token causes another one."""
 
 MAX_TURNED_AWAY: Final = 16
 """Programs that at one time get the answer that there is no room for them."""
@@ -551,6 +555,14 @@ class Expiry:
         expired = self._listener.credentials.expired_tokens()
         any_ended = bool(expired) and self._end_tokens(expired.__contains__)
         return self._end_certificates(lambda shown: shown.ends <= time) or any_ended
+
+    async def watch_tokens(self) -> None:
+        """Look each second, in a thread, whether the file of tokens has changed."""
+        while True:
+            await trio.sleep(TOKENS_INTERVAL_S)
+            if self._listener is not None:
+                refresh = self._listener.credentials.refresh
+                await trio.to_thread.run_sync(refresh, abandon_on_cancel=True)
 
     def renew(self, credentials: TlsCredentials | None) -> None:
         """Replace the credentials, and end the sessions that the new ones do not allow.

@@ -17,6 +17,9 @@ from groupcomm.host.tls import PeerCertificate
 from groupcommd.revocation_file import Revocations, read_revocations
 from groupcommd.token_file import TokenBook
 
+# ssl reads a module from the disk when it reads the first date of a certificate: here, not then.
+ssl.cert_time_to_seconds("Jan  1 00:00:00 2026 GMT")
+
 
 @attrs.frozen(kw_only=True)
 class TlsConfig:
@@ -56,6 +59,11 @@ class TlsCredentials:
     ca: bytes = b""
     revoked: Revocations = attrs.field(factory=Revocations)
 
+    def refresh(self) -> None:
+        """Read the file of tokens again if it has changed, which may wait for the disk."""
+        if self.tokens is not None:
+            self.tokens.refresh()
+
     def accepts_token(self, name: str) -> bool:
         """Return whether the token of this name is valid."""
         return self.tokens is not None and self.tokens.knows(name, datetime.now(UTC))
@@ -78,7 +86,7 @@ def read_tls_credentials(config: TlsConfig) -> TlsCredentials:
         ConfigError: a file cannot be read or has the wrong contents, or other users may read it.
     """
     try:
-        tokens = TokenBook(config.tokens) if config.tokens is not None else None
+        tokens = TokenBook(config.tokens, by_itself=False) if config.tokens is not None else None
         context = server_context(config)  # also checks whether others could have changed the files
         ca = config.ca.read_bytes() if config.ca is not None else b""
         revoked = read_revocations(config.revoked) if config.revoked is not None else Revocations()

@@ -63,8 +63,16 @@ class FlightRecorder:
     def __len__(self) -> int:
         return len(self._events)
 
+    def copy(self) -> "FlightRecorder":
+        """Return a recorder with the entries so far, which a thread may write."""
+        found = FlightRecorder(self._start)
+        found._started = self._started
+        found._events.extend(self._events)
+        found._views.extend(self._views)
+        return found
+
     def dump(self, path: Path) -> None:
-        """Write them as a trace; see docs/trace.md.
+        """Write them as a trace, which takes a while and waits for the disk; see docs/trace.md.
 
         Raises:
             OSError: it cannot be written.

@@ -24,6 +24,9 @@ from groupcommd.process import retry_while_exhausted
 
 KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing], keys evict NAME"
 
+RELOAD_KEYS: Final = ["keys", "reload"]
+"""The words of the command that reads files: see `KeyService.answer_reload`."""
+
 _NO_KEYS: Final = "this daemon has no key_file: set key_file, and restart the daemon"
 _NEW_IDENTITY: Final = (
     "once its host is sound again, make a new one with groupcomm identity new, and add its public"
@@ -90,8 +93,6 @@ class KeyService:
                     "only the daemon's own user and root may change keys: run the command on its"
                     " host, as that user, with the address of its unix socket"
                 )
-            case ["reload"]:
-                self.reload()
             case ["promote", number] if number.isdigit():
                 self._core.command(PromoteKey(int(number)))
                 _log.info("all daemons are asked to seal with key %s", number)
@@ -107,20 +108,34 @@ class KeyService:
                 )
         return {"asked": " ".join(words[1:])}
 
-    def reload(self) -> None:
-        """Read the files of keys and identities again, and use their contents.
+    async def answer_reload(self) -> bytes:
+        """Carry out ``keys reload``, which waits for the disk; return JSON."""
+        try:
+            self.use(await trio.to_thread.run_sync(self.read, abandon_on_cancel=True))
+        except (GroupCommError, OSError) as error:
+            return json.dumps({"error": str(error)}, ensure_ascii=False).encode()
+        return json.dumps({"asked": "reload"}).encode()
+
+    def read(self) -> LoadKeys:
+        """Read the files of keys and identities again, which may wait for the disk.
 
         Raises:
-            ConfigError, LocalProtocolError: a file is wrong, or lacks a key in use; nothing
-                changes.
+            ConfigError: a file is wrong.
             OSError: a file cannot be read.
         """
         if self._path is None:
             raise ConfigError(_NO_KEYS)
         keys = read_key_file(self._path)
-        roll = None if self._identities is None else read_roll(self._identities)
-        self._core.command(LoadKeys(keys, roll))
-        _log.info("key file read again: keys %s", ", ".join(map(str, sorted(keys.keys))))
+        return LoadKeys(keys, None if self._identities is None else read_roll(self._identities))
+
+    def use(self, read: LoadKeys) -> None:
+        """Use the contents of the files.
+
+        Raises:
+            LocalProtocolError: they lack a key in use; nothing changes.
+        """
+        self._core.command(read)
+        _log.info("key file read again: keys %s", ", ".join(map(str, sorted(read.keys.keys))))
 
     # ---- the key file ----
 

@@ -9,7 +9,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Final
 
 import trio
 
-from groupcomm.errors import BadDatagram, Code, GroupCommError
+from groupcomm.errors import BadDatagram, Code
 from groupcomm.host.tls import AnySocket, TlsSocket, Wants
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.frames import (
@@ -30,7 +30,8 @@ from groupcomm.session.frames import (
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer, Connection
 from groupcommd.credentials import TlsCredentials
-from groupcommd.local_users import Admits, tcp_user, unix_principal, unix_user
+from groupcommd.local_users import Admits, tcp_user, unix_user
+from groupcommd.peer_names import PeerRefused, admitted_principal, principal_of
 
 MAX_HALF_OPEN_LOCAL: Final = 512
 """Unix connections without a HELLO; above this number the listener closes the oldest one."""
@@ -50,25 +51,13 @@ REFUSED_S: Final = 1.0
 BUFFER_BYTES: Final = 1024 * 1024
 """Requested for unix sockets, so that a program's output goes there in few pieces."""
 
+_READING: Final = trio.CapacityLimiter(4)  # threads that read tokens; others write the state
+
 _HANDSHAKE: Final = b"\x16"
 """The first byte of a TLS handshake (RFC 8446, 5.1)."""
 
 
-class PeerRefused(GroupCommError):
-    """A listener does not accept a program.
-
-    Attributes:
-        reason: one word for the counters.
-        code: the code that the program gets, if it can get an answer.
-    """
-
-    def __init__(self, reason: str, text: str, code: Code = Code.REJECT_AUTH) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.code = code
-
-
-def _identify_unix(accepted: socket.socket) -> str:
+async def _identify_unix(accepted: socket.socket) -> str:
     accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
     uid = unix_user(accepted)
     if uid is None:
@@ -77,17 +66,14 @@ def _identify_unix(accepted: socket.socket) -> str:
             "this user does not exist in the daemon's container, where all such users look alike,"
             " as user nobody: run the program in the container, as another user than nobody",
         )
-    return unix_principal(uid)
+    return await principal_of(uid)
 
 
-def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
+async def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
     uid = tcp_user(accepted)
     if uid is None:
         raise PeerRefused("user", "the system does not tell which user has opened this connection")
-    if not admits(uid):
-        text = f"user {uid} may not connect to this daemon: its clients.unix_for says who may"
-        raise PeerRefused("user", text)
-    return unix_principal(uid)
+    return await admitted_principal(admits, uid)
 
 
 class Listener:
@@ -109,7 +95,7 @@ class Listener:
         self,
         listening: socket.socket,
         most: int,
-        identify: Callable[[socket.socket], str] = _identify_unix,
+        identify: Callable[[socket.socket], Awaitable[str]] = _identify_unix,
     ) -> None:
         self.socket = listening
         self.half_open: dict[int, Connection] = {}
@@ -163,7 +149,7 @@ class Listener:
             OSError: the program is gone.
         """
         try:
-            return AuthenticatedPeer(accepted, self._identify(accepted))
+            return AuthenticatedPeer(accepted, await self._identify(accepted))
         except PeerRefused as refused:
             with suppress(OSError):
                 accepted.send(encode_closed(refused.code, str(refused)))
@@ -220,6 +206,10 @@ class TlsListener(Listener):
             raise PeerRefused("tls", f"TLS: {error.reason or error}") from None
         try:
             frame, received = await _read_frame(tls)
+            if tls.peer_certificate is None:  # its token may have been revoked just now
+                await trio.to_thread.run_sync(
+                    self.credentials.refresh, abandon_on_cancel=True, limiter=_READING
+                )
             principal, shown = self._principal(tls, frame), tls.peer_certificate
             new = self.credentials  # they may have been replaced during the handshake
             if shown and new.ca != old.ca and not shown.is_signed_by(new.ca):

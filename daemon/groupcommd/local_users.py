@@ -17,7 +17,7 @@ import struct
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -194,28 +194,40 @@ def unix_principal(uid: int) -> str:
     """Return ``unix:`` and the name of a user, or ``uid:`` and the number of one without a name.
 
     The kinds differ, as a user may be named ``1001``. While there is no descriptor to read the
-    system's files, users keep the names that they had.
+    system's files, users keep the names that they had. This may wait for the system's name service:
+    an event loop asks `known_principal` first, and else a thread.
 
     Raises:
         OSError: there is no descriptor, and this user's name was never read.
     """
+    if (known := known_principal(uid)) is not None:
+        return known
     try:
-        principal = _unix_principal(uid, int(time.monotonic() / NAMES_KEPT_S))
+        principal = _look_up(uid)
     except OSError:
-        if uid not in _last_names:
+        if (known := known_principal(uid, of_any_age=True)) is None:
             raise
-        return _last_names[uid]
-    if len(_last_names) >= MAX_NAMES:
-        _last_names.clear()
-    _last_names[uid] = principal
+        return known
+    if len(_names) >= MAX_NAMES:
+        _names.clear()
+    _names[uid] = principal, _period()
     return principal
 
 
-_last_names: Final[dict[int, str]] = {}
+_names: Final[dict[int, tuple[str, int]]] = {}  # by user: the principal, and when it was read
 
 
-@lru_cache(maxsize=MAX_NAMES)
-def _unix_principal(uid: int, period: int) -> str:
+def known_principal(uid: int, *, of_any_age: bool = False) -> str | None:
+    """Return the principal of a user if it was read lately, or at any time; None if not."""
+    principal, period = _names.get(uid, (None, 0))
+    return principal if of_any_age or period == _period() else None
+
+
+def _period() -> int:
+    return int(time.monotonic() / NAMES_KEPT_S)
+
+
+def _look_up(uid: int) -> str:
     try:
         return f"unix:{pwd.getpwuid(uid).pw_name}"
     except KeyError:
@@ -224,12 +236,15 @@ def _unix_principal(uid: int, period: int) -> str:
 
 
 def owners() -> tuple[str, str]:
-    """Return the principals of the daemon's own user and of root."""
+    """Return the principals of the daemon's own user and of root, which are looked up once.
+
+    Whenever these users connect, they are looked up again.
+    """
     return _owner(os.geteuid()), _owner(0)
 
 
 def _owner(uid: int) -> str:
     try:
-        return unix_principal(uid)
+        return known_principal(uid, of_any_age=True) or unix_principal(uid)
     except OSError:
         return f"uid:{uid}"

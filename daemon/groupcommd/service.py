@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import attrs
@@ -27,8 +27,10 @@ from groupcomm.engine import (
     DrainRequested,
     Input,
     LeaveRequested,
+    LoadKeys,
     Output,
     ProgramSettings,
+    QuestionAnswered,
     Status,
     Store,
     WallClockRead,
@@ -50,8 +52,9 @@ from groupcommd.drain_service import DrainService
 from groupcommd.flight import FlightRecorder
 from groupcommd.host_names import HostNames, LookUp
 from groupcommd.junk import Flood, pattern_of
-from groupcommd.key_service import KeyService
+from groupcommd.key_service import RELOAD_KEYS, KeyService, may_change_keys
 from groupcommd.logs import LogWatch, log_news
+from groupcommd.loop_watch import LoopWatch, log_step
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.move_client import tell_move
 from groupcommd.networks import Networks
@@ -96,6 +99,21 @@ class ServiceEnd(enum.Enum):
     LOCKED_OUT = enum.auto()  # the others seal with a key that it lacks, or have evicted it
 
 
+@attrs.frozen
+class ReadFiles:
+    """The contents of files that were read again.
+
+    Attributes:
+        credentials: those of TLS; None if the daemon does not listen at their address.
+        renews_http: whether settings of HTTP can change while it is answered.
+        keys: the keys; None without a key file.
+    """
+
+    credentials: TlsCredentials | None
+    renews_http: bool
+    keys: LoadKeys | None
+
+
 def _settings_of(config: DaemonConfig) -> ProgramSettings:
     return ProgramSettings(access=config.access, quotas=config.quotas, limits=config.limits)
 
@@ -112,6 +130,7 @@ class Service:
 
     Attributes:
         core: the core of this start.
+        loop: the watch over the steps of the event loop.
         connections: the clients' connections, while `run` runs.
         over: the way in which the core has ended; None while it runs.
         leaves: whether the daemon was asked to leave, now or after a drain.
@@ -120,6 +139,12 @@ class Service:
         locked_out: the reason for which others do not accept this daemon, and the remedy; None if
             they do.
     """
+
+    # Of the latest turn: the datagrams and inputs that it had, and the counts of the datagrams that
+    # it has sent and of the programs that it has served.
+    _datagrams: Sequence[bytes] = ()
+    _inputs = 0
+    _done = 0, 0
 
     def __init__(
         self,
@@ -165,8 +190,7 @@ class Service:
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._sockets = sockets
-        self._timer = trio.CancelScope()
-        self._scope = trio.CancelScope()
+        self._timer, self._scope = trio.CancelScope(), trio.CancelScope()
         self.over: CoreOver | None = None
         self.leaves = False
         self.locked_out: str | None = None
@@ -175,6 +199,7 @@ class Service:
         self.reloads = 0
         self._started = time.monotonic()
         self._watch = LogWatch(BoundedLog())
+        self.loop = LoopWatch(partial(log_step, self._watch.bounded))
         self._differences = ConfigDifferences(config)
         self._versions, self._solitude = VersionWatch(), Solitude()
         self._rejected_senders, self._copies = RejectedSenders(config), Copies(config)
@@ -193,7 +218,7 @@ class Service:
         Raises:
             Exception: the core broke an invariant: the daemon must not continue.
         """
-        with self._scope:
+        with self._scope, self.loop.running():
             async with trio.open_nursery() as nursery:
                 self._nursery, self._last_words = nursery, LastWords()
                 most, quotas = connection_capacity(), self._config.quotas
@@ -217,6 +242,7 @@ class Service:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._check_each_second)
                 nursery.start_soon(watch_dates, lambda: self._config)
+                nursery.start_soon(self._expiry.watch_tokens)
                 nursery.start_soon(self._host_names.run, self._config.names)
                 if self._config.moved:
                     nursery.start_soon(
@@ -228,6 +254,9 @@ class Service:
         if self._trace is not None:
             self._end_trace(self._trace)
         if self._error is not None:
+            if not isinstance(self._error, MemoryError):
+                with trio.move_on_after(LINGER_S):
+                    await self.dump()
             raise self._error
         return self._end
 
@@ -279,15 +308,39 @@ class Service:
         self._submit(answer)
         self._disk.check(self.core.status(trio.current_time()))
 
-    def reload(self, config: DaemonConfig) -> None:
-        """Apply the settings that can change while the daemon runs; log those that cannot.
+    def read_files(self, config: DaemonConfig) -> ReadFiles:
+        """Read the files that a configuration names, which may wait for the disk: in a thread.
 
         Raises:
-            ConfigError, LocalProtocolError, OSError: files for TLS, for HTTP or of keys cannot be
-                used; then nothing has changed.
+            ConfigError, OSError: a file for TLS, for HTTP or of keys cannot be used.
         """
-        credentials = self._new_credentials(config)
-        http_is_renewed = self._renews_http(config)
+        old, tls, http = self._config, config.tls, config.http
+        listens_at = None if old.tls is None else old.tls.address
+        if self._sockets.tls_listener is None or (tls is not None and tls.address != listens_at):
+            tls = None
+        if self._sockets.tls_listener is not None:
+            self._sockets.tls_listener.credentials.refresh()
+        if http is not None and (old.http is None or http.listen != old.http.listen):
+            http = None
+        if http is not None:
+            check_http_files(http)
+        return ReadFiles(
+            None if tls is None else read_tls_credentials(tls),
+            http is not None,
+            self._keys.read() if config.key_file is not None and old.keys is not None else None,
+        )
+
+    def reload(self, config: DaemonConfig, files: ReadFiles) -> None:
+        """Apply the settings that can change while the daemon runs; log those that cannot.
+
+        Args:
+            config: the configuration that was read again.
+            files: its files, as `read_files` has returned them.
+
+        Raises:
+            LocalProtocolError: the key file lacks a key in use; then nothing has changed.
+        """
+        credentials, http_is_renewed = files.credentials, files.renews_http
         first = self._config.core.addresses  # of the start, with a port that the system has chosen
         config = attrs.evolve(config, core=attrs.evolve(config.core, addresses=first))
         names = [name for name in attrs.fields_dict(DaemonConfig) if name not in _OF_OTHERS]
@@ -297,8 +350,8 @@ class Service:
         taken = [name for name in changed if name in reloaded]
         left = [name for name in changed if name not in reloaded]
         news = {name: getattr(config, name) for name in taken}
-        if config.key_file is not None and self._config.keys is not None:
-            self._keys.reload()  # the last act that may fail
+        if files.keys is not None:
+            self._keys.use(files.keys)  # the last act that may fail
         self._config = attrs.evolve(self._config, **news, overruled=config.overruled)
         self._roster.config = self._config
         self.reloads += 1
@@ -320,44 +373,25 @@ class Service:
         if left:
             _log.warning("these settings change only with a restart: %s", ", ".join(left))
 
-    def _new_credentials(self, config: DaemonConfig) -> TlsCredentials | None:
-        """Read the files for TLS; return None if the daemon does not listen at their address."""
-        listener, old, new = self._sockets.tls_listener, self._config.tls, config.tls
-        if listener is None or old is None or new is None or new.address != old.address:
-            return None
-        return read_tls_credentials(new)
-
-    def _renews_http(self, config: DaemonConfig) -> bool:
-        """Check the files for HTTP; return whether settings can change while it is answered."""
-        old, new = self._config.http, config.http
-        if old is None or new is None or new.listen != old.listen:
-            return False
-        check_http_files(new)
-        return True
-
-    def dump(self) -> Path | None:
-        """Write the flight recorder's events to the state folder.
-
-        Returns:
-            The file, or the trace if the daemon writes one; None if the file cannot be written.
-        """
+    async def dump(self) -> None:
+        """Write the flight recorder's events to the state folder, and log the file."""
         if self._trace is not None:
             _log.info(
                 "no flight recorder is written, as the trace %s has all events", self._trace.path
             )
-            return self._trace.path
+            return
         path = self._config.state_dir / f"flight-{int(time.time())}.jsonl"
+        recorded = self._flight.copy()
         try:
-            self._flight.dump(path)
+            await trio.to_thread.run_sync(recorded.dump, path, abandon_on_cancel=True)
         except OSError as error:
             _log.error("the flight recorder was not written: %s", error)
-            return None
+            return
         _log.info(
             "the flight recorder was written: %d events in %s; groupcomm view draws them",
-            len(self._flight),
+            len(recorded),
             path,
         )
-        return path
 
     # ---- tasks ----
 
@@ -366,7 +400,9 @@ class Service:
         while True:
             with trio.CancelScope(deadline=self._due) as self._timer:
                 await trio.sleep_forever()
-            if trio.current_time() >= self._due:  # otherwise the deadline has moved meanwhile
+            late_s = trio.current_time() - self._due
+            if late_s >= 0.0:  # otherwise the deadline has moved meanwhile
+                self.loop.note_late(late_s)
                 self.turn()
 
     async def _receive(self, source: socket.socket) -> None:
@@ -399,16 +435,21 @@ class Service:
             if self._expiry.end_expired():
                 self.turn()
             self.connections.end_vanished()
-            status = self.core.status(now)
-            self._differences.check(status)
-            self._versions.check(status)
-            self._solitude.check(status, {**self._config.addresses, **self._config.located})
-            self._watch.check(status)
-            self._disk.check(status)
-            self._check_junk(status)
+            with self.loop.step("checked what is checked each second"):
+                status = self._check(now)
             self.locked_out = self._keys.check(status)
             if self.locked_out is not None:
                 self._finish(ServiceEnd.LOCKED_OUT)
+
+    def _check(self, now: float) -> Status:
+        status = self.core.status(now)
+        self._differences.check(status)
+        self._versions.check(status)
+        self._solitude.check(status, {**self._config.addresses, **self._config.located})
+        self._watch.check(status)
+        self._disk.check(status)
+        self._check_junk(status)
+        return status
 
     def _check_junk(self, status: Status) -> None:
         if self._watch.check_junk(status, self._udp.dropped):
@@ -422,20 +463,31 @@ class Service:
         """Pass all input to one step of the core and carry out its output; never raise."""
         if self._error is not None:
             return
+        began = monotonic()
+        if began >= self.loop.read_due:
+            self.loop.read(began)
         try:
             self._turn()
         except Exception as error:
             self._fail(error)
+        took_s = monotonic() - began
+        if took_s > self.loop.noted_s:
+            self.loop.end(took_s, self._did())
+
+    def _did(self) -> str:
+        """Return what the latest turn has done."""
+        sent, served = self._done
+        return (
+            f"received {len(self._datagrams)} datagrams, handled {self._inputs} inputs, sent"
+            f" {sent} datagrams, served {served} programs"
+        )
 
     def _fail(self, error: Exception) -> None:
         """Stop at once, as a step has not ended: nothing wrong may be sent."""
         self._error = error
         if isinstance(error, MemoryError):
             self._last_words.free()
-            self._scope.cancel()
-        else:
-            self._scope.cancel()
-            self.dump()
+        self._scope.cancel()
 
     def _turn(self) -> None:
         connections = self.connections
@@ -444,6 +496,7 @@ class Service:
         if asked := self._udp.pop_asked():
             self._roster.joining.answer(asked, self._now, self._nursery)
         inputs, connections.inputs = connections.inputs, []
+        self._inputs = len(inputs)
         drive(self.core, self, self._now, self._datagrams, inputs)
         if self._due < self._timer.deadline:  # a later deadline is noticed at the old one
             self._timer.deadline = self._due
@@ -524,11 +577,12 @@ class Service:
                 self.on_leaving()
         if output.news and self._http is not None:
             self._http.note(output.news)
+        self._done = len(output.datagrams), len(output.ready)
         self.connections.carry_out(output)
         if output.reports:
             self._cluster.accept(output.reports, self._now)
         if output.questions:
-            self._answers.ask(output.questions, self._now)
+            self._answers.ask(self._without_reload(output.questions), self._now)
         if self._answers.due <= self._now:
             self.connections.feed(self._answers.answer(self._now))
 
@@ -536,6 +590,20 @@ class Service:
         """See Shell."""
         self.over = over
         self._nursery.start_soon(self._linger)
+
+    def _without_reload(self, questions: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Return the questions that can be answered at once; begin to read keys for the others."""
+        left = []
+        for connection, question in questions:
+            principal = self.connections.principal_of(connection)
+            if question.split() == RELOAD_KEYS and principal and may_change_keys(principal):
+                self._nursery.start_soon(self._reload_keys, connection)
+            else:
+                left.append((connection, question))
+        return left
+
+    async def _reload_keys(self, connection: int) -> None:
+        self.connections.feed([QuestionAnswered(connection, await self._keys.answer_reload())])
 
     def _answer(self, question: str, principal: str) -> bytes:
         return answer(self._parts(), question, principal)
@@ -545,7 +613,7 @@ class Service:
             *(self._config, self.core, self.connections, self._udp, self._keys),
             *(self._differences, self._rejected_senders, self._copies),
             *(self._disk, self._cluster, self._drain),
-            self._started,
+            *(self.loop, self._started),
             self._roster,
             self.reloads,
             self._delays.delays if self._delays is not None else (),

@@ -7,7 +7,7 @@ known, ``spread:tcp:192.0.2.7``, so an operator has to allow such programs expli
 
 import itertools
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -26,10 +26,10 @@ from groupcommd.listeners import (
     MAX_HALF_OPEN_LOCAL,
     REFUSED_S,
     Listener,
-    PeerRefused,
     refuse_plain,
 )
-from groupcommd.local_users import Admits, tcp_user, unix_principal, unix_user
+from groupcommd.local_users import Admits, tcp_user, unix_user
+from groupcommd.peer_names import PeerRefused, admitted_principal, principal_of
 from groupcommd.spread_socket import SpreadSocket
 
 READ_BYTES: Final = 256
@@ -55,7 +55,7 @@ class SpreadListener(Listener):
         self,
         listener: socket.socket,
         most: int,
-        identify: Callable[[socket.socket], str],
+        identify: Callable[[socket.socket], Awaitable[str]],
         own: Listener | None = None,
     ) -> None:
         super().__init__(listener, most, identify)
@@ -92,7 +92,7 @@ class SpreadListener(Listener):
             raise PeerRefused("protocol", text)
         handshake = Handshake()
         try:
-            principal = self._identify(accepted)
+            principal = await self._identify(accepted)
             await _shake_hands(accepted, handshake)
         except (PeerRefused, SessionError) as error:
             await refuse_plain(accepted, handshake.reject(error.code))
@@ -144,27 +144,24 @@ def spread_tcp(listener: socket.socket, admits: Admits, own: Listener | None) ->
     return SpreadListener(listener, MAX_HALF_OPEN, partial(_identify_tcp, admits), own)
 
 
-def _identify_unix(accepted: socket.socket) -> str:
+async def _identify_unix(accepted: socket.socket) -> str:
     uid = unix_user(accepted)
     if uid is None:
         raise PeerRefused(
             "user", "the user of this program does not exist in the daemon's container"
         )
-    return _principal(uid)
+    return _as_spread(await principal_of(uid))
 
 
-def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
+async def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
     uid = tcp_user(accepted)
     host = str(accepted.getpeername()[0])
     if uid is not None:
-        if not admits(uid):
-            text = f"user {uid} may not connect to this daemon: its clients.unix_for says who may"
-            raise PeerRefused("user", text)
-        return _principal(uid)
+        return _as_spread(await admitted_principal(admits, uid))
     if Address(host, 0).is_loopback:
         raise PeerRefused("user", "the system does not tell which user has opened this connection")
     return f"spread:tcp:{host}"
 
 
-def _principal(uid: int) -> str:
-    return f"spread:{unix_principal(uid).removeprefix('unix:')}"
+def _as_spread(principal: str) -> str:
+    return f"spread:{principal.removeprefix('unix:')}"

@@ -34,6 +34,7 @@ from groupcommd.drain_service import DrainService, described
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.local_users import owners
 from groupcommd.logs import dropped_lines
+from groupcommd.loop_watch import LoopWatch
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
 from groupcommd.roster_service import RosterService
@@ -58,6 +59,7 @@ class DaemonParts:
     disk: DiskWatch
     cluster: ClusterReports
     drain: DrainService
+    loop: LoopWatch
     started: float  # the start, by time.monotonic
     roster: RosterService
     reloads: int = 0
@@ -203,6 +205,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "ring": None if found.ring is None else _ring(found.ring),
         "sessions": _sessions(found, parts.connections),
         "log": {"dropped_lines": dropped_lines()},
+        "loop": parts.loop.report(),
         "access": {
             "rules": found.access.rules,
             "refused": dict(found.access.refused),

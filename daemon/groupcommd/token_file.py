@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import secrets
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -138,20 +139,28 @@ class TokenBook:
     A file that becomes wrong while the daemon runs makes all tokens invalid until it is repaired.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, by_itself: bool = True) -> None:
         """Read the file.
+
+        Args:
+            path: the file.
+            by_itself: whether each question looks first whether the file has changed, which may
+                wait for the disk; else `refresh` does, which a thread may call.
 
         Raises:
             ConfigError, OSError: see `read_tokens`.
         """
         self._path = path
+        self._refreshing = threading.Lock()  # an older look must not replace a newer one
+        self._by_itself = by_itself
         self._fault = ""  # the last error that was logged; "" once the file is right
         self._seen = self._look()
         self._tokens = read_tokens(path)
 
     def name_of(self, token: str, now: datetime) -> str | None:
         """Return the name of a token; None if it is wrong, revoked or expired."""
-        self._refresh()
+        if self._by_itself:
+            self.refresh()
         name, _, secret = token.partition(":")
         known = self._tokens.get(name)
         digest = _digest((known or _NOBODY).salt, secret)
@@ -160,14 +169,21 @@ class TokenBook:
 
     def knows(self, name: str, now: datetime) -> bool:
         """Return whether there is a valid token of this name."""
-        self._refresh()
+        if self._by_itself:
+            self.refresh()
         token = self._tokens.get(name)
         return token is not None and token.is_valid(now)
 
     def expired(self, now: datetime) -> frozenset[str]:
         """Return the names of the tokens that have expired; none while the file is wrong."""
-        self._refresh()
+        if self._by_itself:
+            self.refresh()
         return frozenset(n for n, token in self._tokens.items() if not token.is_valid(now))
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed."""
+        with self._refreshing:
+            self._refresh()
 
     def _refresh(self) -> None:
         try:

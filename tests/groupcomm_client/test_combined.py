@@ -49,7 +49,8 @@ def reload(daemon: Daemon, folder: Path, old: str, new: str) -> None:
     file = folder / "cluster.toml"
     file.write_text(file.read_text().replace(old, new))
     config = read_config(file, name="a", state_dir=folder / "a", make_key=True)
-    daemon.service.reload(attrs.evolve(config, unix=daemon.unix))
+    config = attrs.evolve(config, unix=daemon.unix)
+    daemon.service.reload(config, daemon.service.read_files(config))
 
 
 def cut_off(daemon: Daemon, *connections: int) -> None:

@@ -2,9 +2,7 @@
 
 import json
 import logging
-import signal
 import socket
-from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,7 +118,7 @@ async def test_a_signal_drains_first_and_a_second_one_ends_the_wait(
             connect(str(daemons["a"].unix)) as ann,
         ):
             service = daemons["a"].service
-            cli._obey_one(service, Namespace(), service._config, signal.SIGTERM)
+            cli._stop(service, service._config)
             notice = await next_of(ann, DaemonStopping)
             assert notice.within_s == pytest.approx(20.0)
             seconds = 20 + service._config.core.leave_timeout_s + 3
@@ -129,7 +127,7 @@ async def test_a_signal_drains_first_and_a_second_one_ends_the_wait(
             begun = trio.current_time()
             await trio.sleep(5.0)
             await ann.ask("status")  # it is served
-            cli._obey_one(service, Namespace(), service._config, signal.SIGTERM)
+            cli._stop(service, service._config)
             with pytest.raises(SessionEnded):
                 await next_of(ann, Reconnected)
             await daemons.settle("b", PATIENCE_S)

@@ -78,7 +78,7 @@ def connection(number: int) -> Connection:
 async def listener(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Listener]:
     """It has room for two, and they are there."""
     with socket.socket() as listening:
-        made = Listener(listening, 2, lambda _: "unix:x")
+        made = Listener(listening, 2)
         for number in (1, 2):
             assert not made.add(connection(number))
         yield made

@@ -23,6 +23,7 @@ from groupcommd.assessment import check_view
 from groupcommd.config_file import read_addresses, read_config
 from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.host_names import LONGEST_LOOK_UP_S, TELL_S, HostNames
+from groupcommd.loop_watch import LoopWatch
 from groupcommd.present_address import HostUnknown
 from groupcommd.roster_config import overruled, with_roster
 from groupcommd.roster_service import RosterService
@@ -329,6 +330,7 @@ async def serve(
     config = attrs.evolve(config, unix=config.state_dir / "sock", spread_unix=None)
     with Sockets(config) as sockets:
         service = Service(config, state, state.begin(config.name), sockets, look_up)
+        service.loop = LoopWatch(bool)  # the loop is that of a test, which may keep it busy
         task_status.started(service)
         await service.run()
 

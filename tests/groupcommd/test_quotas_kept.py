@@ -244,4 +244,5 @@ async def _reload(service: Any, file: Path, folder: Path, log: pytest.LogCapture
     config = read_config(file, name="a", state_dir=folder / "a", make_key=True)
     logging.getLogger("groupcommd").propagate = True
     with log.at_level(logging.INFO, "groupcommd"):
-        service.reload(attrs.evolve(config, unix=folder / "a.sock"))
+        config = attrs.evolve(config, unix=folder / "a.sock")
+        service.reload(config, service.read_files(config))

@@ -46,7 +46,9 @@ class Plant:
         """Do as at SIGHUP."""
         path = self.folder / "cluster.toml"
         config = read_config(path, name="a", state_dir=self.folder / "a", make_key=True)
-        self.daemons["a"].service.reload(attrs.evolve(config, unix=self.folder / "a.sock"))
+        config = attrs.evolve(config, unix=self.folder / "a.sock")
+        service = self.daemons["a"].service
+        service.reload(config, service.read_files(config))
 
 
 @pytest.fixture

@@ -63,7 +63,8 @@ class Plant:
         config = read_config(
             self.folder / "cluster.toml", name="a", state_dir=self.folder / "a", make_key=True
         )
-        self.service.reload(attrs.evolve(config, unix=self.folder / "a.sock"))
+        config = attrs.evolve(config, unix=self.folder / "a.sock")
+        self.service.reload(config, self.service.read_files(config))
 
     def by(self, name: str, pki: Path | None = None) -> Any:
         """Connect with a certificate of this name."""

@@ -10,8 +10,9 @@ from typing import Final
 import pytest
 
 from groupcommd import local_users
-from groupcommd.listeners import PeerRefused, _identify_unix
+from groupcommd.listeners import _identify_unix
 from groupcommd.local_users import unix_user
+from groupcommd.peer_names import PeerRefused
 from tests.groupcommd.nobody import NOBODY, open_folder
 
 ALONE: Final = "         0          0          1\n"
@@ -84,10 +85,10 @@ def test_the_number_of_nobody_is_believed_where_all_users_are(
         local_users._overflow_uid.cache_clear()
 
 
-def test_who_has_no_number_learns_why(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_has_no_number_learns_why(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = socket.socketpair()
     with one, other:
         assert unix_user(one) == os.geteuid()
         monkeypatch.setattr(local_users, "_known", lambda uid: None)
         with pytest.raises(PeerRefused, match="does not exist in the daemon's container"):
-            _identify_unix(one)
+            await _identify_unix(one)

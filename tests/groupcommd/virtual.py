@@ -23,6 +23,8 @@ from groupcommd.http.server import HttpServer, serve
 from groupcommd.http.supervisor import HttpSupervisor
 from groupcommd.http.supply import Supply
 from groupcommd.listeners import Listener, TlsListener, unix_listener
+from groupcommd.local_users import owners
+from groupcommd.loop_watch import LoopWatch
 from groupcommd.service import Service
 from groupcommd.sockets import HttpSocket, Sockets, listen_tcp, listen_unix, open_http
 from groupcommd.state_dir import StateDir, StateRecord
@@ -270,6 +272,7 @@ async def _serve(
     config: DaemonConfig,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
+    owners()  # read before virtual time matters
     name, listening = config.name, listen_unix(config.unix)
     listeners, tls_listener = [unix_listener(listening)], None
     if config.tls is not None:
@@ -283,6 +286,7 @@ async def _serve(
     tls = Address(DEFAULT_HOST, port) if tls_listener is not None else None
     sockets = cast(Sockets, FakeSockets(udp, listeners, tls_listener, http, tls))
     service = VirtualService(config, state, state.begin(config.name), sockets)
+    service.loop = LoopWatch(bool)  # the loop is that of a test, which may keep it busy
     daemons.all[name] = Daemon(service, config.unix, f"tls://127.0.0.1:{port}")
     daemons.all[name].http = http.name if http is not None else ""
     try:

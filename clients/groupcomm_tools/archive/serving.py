@@ -166,6 +166,7 @@ class Serving:
                 nursery.start_soon(session.decide)
                 if self._logs.layout.patterns:
                     nursery.start_soon(session.look)
+                    nursery.start_soon(session.open_wanted)
                 await session.receive()
         except* SessionEnded as ended:
             raise ended.exceptions[0] from None
@@ -206,7 +207,9 @@ class _Session:
         self._recording_of: dict[str, Recording] = {}
         self._view = connection.view  # the last one that was handled
         self._regular = True
-        self._wanted: dict[str, None] = {}  # groups that a pattern stands for, to be recorded
+        # Groups that a pattern stands for, to be recorded, with their logs once these are open.
+        self._wanted: dict[str, RecordedLog | None] = {}
+        self._has_wanted = trio.Event()
         self._to_join: deque[str] = deque([ARCHIVES])
         self._has_to_join = trio.Event()
         self._own = frozenset((ARCHIVES, connection.member.name))
@@ -242,10 +245,10 @@ class _Session:
         while True:
             while self._to_join:
                 await self._connection.join(self._to_join.popleft())
-            groups = self._logs.groups
+            groups = [group for each in self.recordings for group in each.log.groups]
             if is_first or self._logs.layout.patterns:
                 text = f"archive of {groups_text(groups)} as {self._connection.name}"
-                self._tell({"event": "joined", "groups": list(groups), "text": text})
+                self._tell({"event": "joined", "groups": groups, "text": text})
             is_first = False
             self._has_to_join = trio.Event()
             await self._has_to_join.wait()
@@ -255,20 +258,32 @@ class _Session:
         for group in groups:
             is_new = group not in self._recording_of and self._logs.layout.records(group)
             if is_new and len(self.recordings) + len(self._wanted) < MOST_GROUPS:
-                self._wanted[group] = None
-        if self._wanted and self._regular:
-            self._open_wanted()
+                self._wanted.setdefault(group)
+        if self._wanted:
+            self._has_wanted.set()
 
-    def _open_wanted(self) -> None:
-        """Record more groups; not while a view changes, as a log must begin in a regular view."""
-        for group in self._wanted:
-            try:
-                log = self._logs.open(self._logs.layout.own(group))
-            except LogError as error:
-                self._tell({"event": "trouble", "text": f"{group} is not recorded: {error}"})
-            else:
-                self._record(log)
-        self._wanted = {}
+    async def open_wanted(self) -> None:
+        """Open the logs of more groups, which waits for the disk, and record them then."""
+        while True:
+            await self._has_wanted.wait()
+            self._has_wanted = trio.Event()
+            for group in [group for group, log in self._wanted.items() if log is None]:
+                spec = self._logs.layout.own(group)
+                try:
+                    self._wanted[group] = await trio.to_thread.run_sync(self._logs.open, spec)
+                except LogError as error:
+                    del self._wanted[group]
+                    self._tell({"event": "trouble", "text": f"{group} is not recorded: {error}"})
+            self._record_opened()
+            self.act()
+
+    def _record_opened(self) -> None:
+        """Record the groups whose logs are open; a log must begin in a regular view."""
+        if self._regular:
+            for group, log in list(self._wanted.items()):
+                if log is not None:
+                    del self._wanted[group]
+                    self._record(log)
 
     async def look(self) -> None:
         """Look which groups there are, again and again."""
@@ -361,7 +376,7 @@ class _Session:
         elif isinstance(event, DaemonView):
             self._view, self._regular = event, True
             self.cursors.handle(event)
-            self._open_wanted()
+            self._record_opened()
         elif isinstance(event, Undeliverable | GroupView | Message):
             if isinstance(event, Message) and not self.rights.admit(event, now):
                 self._has_held.set()

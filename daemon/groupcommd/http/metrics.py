@@ -21,6 +21,7 @@ from groupcomm.membership.states import MembershipState
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.http.snapshot import Snapshot
 from groupcommd.logs import dropped_lines
+from groupcommd.loop_watch import LONG_S
 from groupcommd.process import resident_bytes
 from groupcommd.spread_socket import SpreadSocket
 
@@ -502,6 +503,18 @@ METRICS: Final[tuple[Metric, ...]] = (
         "groupcomm_log_lines_dropped_total",
         "Lines of the log that could not be written, as nobody read them or there was no room.",
         lambda _: dropped_lines(),
+    ),
+    _gauge(
+        "groupcomm_loop_longest_seconds",
+        "Longest step of the event loop in the last one or two minutes: nobody is served in it.",
+        lambda s: s.parts.loop.longest.took_s,
+    ),
+    _counters(
+        "groupcomm_loop_long_steps_total",
+        "cause",
+        f"Steps longer than {1000 * LONG_S:g} ms, by what took most of one: the loop was busy or"
+        " waited, or the host ran others.",
+        lambda s: s.parts.loop.long,
     ),
     # programs
     _gauge("groupcomm_sessions", "Sessions of programs.", lambda s: len(s.status.sessions)),

@@ -98,7 +98,8 @@ class Supply:
                     line = json.loads(frame.body)
                     _log.log(line["level"], "%s", line["text"])
                     return
-                body = self._answer(frame)
+                with self._parts().loop.step("answered a question of HTTP"):
+                    body = self._answer(frame)
             except Exception:
                 self._log.line(
                     "error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True

@@ -22,10 +22,10 @@ from groupcommd.connection import AuthenticatedPeer
 from groupcommd.credentials import TlsCredentials
 from groupcommd.http.gate import MAX_TOKEN_BYTES, read_authorization_untrusted
 from groupcommd.listeners import (
-    PeerRefused,
     TlsListener,
     _read_frame,
 )
+from groupcommd.peer_names import PeerRefused
 from tests.campaigns.fuzz.checks import Target
 from tests.groupcomm.engine.clients import PLENTY, Clients
 

@@ -59,7 +59,9 @@ class Plant:
         path = self.folder / "cluster.toml"
         path.write_text(change(path.read_text()))
         config = read_config(path, name="a", state_dir=self.folder / "a", make_key=True)
-        self.daemons["a"].service.reload(attrs.evolve(config, unix=self.folder / "a.sock"))
+        config = attrs.evolve(config, unix=self.folder / "a.sock")
+        service = self.daemons["a"].service
+        service.reload(config, service.read_files(config))
 
     async def by(self, name: str = "", pki: Path | None = None) -> "Stream":
         """Connect, with a certificate of this name if one is given."""
