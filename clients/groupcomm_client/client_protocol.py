@@ -35,6 +35,7 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.names import check_group
 from groupcomm.session.client_session import (
     DAEMON_TIMEOUT_S,
     ClientSession,
@@ -235,6 +236,11 @@ class ClientProtocol:
     def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
         """Ask to become a member of a group; the first view is the answer."""
         self.check_sending()
+        if not hasattr(secret, "prove") and secret is not None:
+            raise LocalProtocolError(
+                f"the secret of a group is a {type(secret).__name__}; write a SharedSecret, or"
+                " TrustedKeys"
+            )
         number = self._session.join(group)
         sealing = self._sealing
         if secret is not None and sealing is None:
@@ -252,6 +258,7 @@ class ClientProtocol:
     def request_membership(self, group: str, *, join: bool) -> None:
         """Ask to join or to leave, unless the session has asked for it already."""
         self.check_sending()
+        check_group(group)
         if (group in self._session.memberships.asked) == join:
             return
         if join:
@@ -284,7 +291,7 @@ class ClientProtocol:
             LocalProtocolError: the session has not joined it with a secret.
         """
         self.check_sending()
-        if self._sealing is None:
+        if self._sealing is None or not isinstance(group, str):
             raise LocalProtocolError(f"this session has not joined {group!r} with a secret")
         return self._sealing.rekey(group)
 

@@ -1,7 +1,7 @@
 """Opening a connection: finding the daemon, and being admitted by it."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,7 @@ async def open_connection(
     tls: TlsOptions | None,
 ) -> Connection:
     """Return a connection that was admitted; see `groupcomm_client.connect`."""
+    _check_types(address, user, options, tls)
     if resume is not False:
         _check_resume(reconnect, resume, options)
     opener = SessionOpener(loop, address or default_address(), user or random_user(), options, tls)
@@ -78,6 +79,19 @@ async def open_connection(
     return ResumingConnection(first, loop, opener, secrets, names)
 
 
+def _check_types(address: object, user: object, options: object, tls: object) -> None:
+    """Raise LocalProtocolError if an argument of `connect` is of a wrong type."""
+    wanted = (
+        ("address", address, str, "a text, such as 'host:port'"),
+        ("user", user, str, "a name"),
+        ("options", options, ConnectOptions, "ConnectOptions(...)"),
+        ("tls", tls, TlsOptions, "TlsOptions(...)"),
+    )
+    for name, value, kind, write in wanted:
+        if value is not None and not isinstance(value, kind):
+            raise LocalProtocolError(f"{name} is of type {type(value).__name__}; write {write}")
+
+
 def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> None:
     """Raise LocalProtocolError if a connection with these options cannot resume."""
     if not reconnect:
@@ -88,7 +102,11 @@ def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> N
             " made them: leave out resume, or filters"
         )
     names = () if isinstance(resume, bool) else resume
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if (
+        isinstance(names, str)
+        or not isinstance(names, Collection)
+        or not all(isinstance(name, str) for name in names)
+    ):
         raise LocalProtocolError(
             f"resume is {resume!r}; it must be True, or a list of the names of groups"
         )

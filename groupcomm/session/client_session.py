@@ -6,6 +6,7 @@ calls `look` whenever the time `look_at` has come, whatever its caller does.
 """
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
@@ -71,6 +72,7 @@ DAEMON_TIMEOUT_S: Final = 10.0
 """The silence of a daemon after which its client ends the session, unless it is told otherwise."""
 
 _AGREED: Final = ServiceLevel.AGREED
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LEVEL_COUNT: Final = len(LEVELS)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
@@ -206,6 +208,7 @@ class ClientSession:
 
         Raises:
             LocalProtocolError: the session is not open, or an argument is out of its range.
+            TypeError: an argument is of another type.
         """
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
@@ -213,8 +216,8 @@ class ClientSession:
             data = bytes(memoryview(data))
         names = (groups,) if isinstance(groups, str) else tuple(groups)
         if not (
-            0 <= type <= 65535
-            and 0 <= level < _LEVEL_COUNT
+            type & 0xFFFF == type  # a TypeError for 1.5, which would fail only when it is packed
+            and level & 7 == level < _LEVEL_COUNT
             and len(data) <= MAX_MESSAGE_BYTES
             and (level >= _AGREED or not ordered)
         ):
@@ -238,8 +241,8 @@ class ClientSession:
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         if not (
-            0 <= type <= 65535
-            and 0 <= level < _LEVEL_COUNT
+            type & 0xFFFF == type
+            and level & 7 == level < _LEVEL_COUNT
             and size <= MAX_MESSAGE_BYTES
             and (level >= _AGREED or not ordered)
         ):
@@ -295,10 +298,12 @@ class ClientSession:
         """Ask the daemon about itself; Answers follow in the order of the questions.
 
         Raises:
-            LocalProtocolError: the session is not open, or the question is too long.
+            LocalProtocolError: the session is not open, or the question is too long, or no text.
         """
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
+        if not isinstance(text, str) or _SURROGATE.search(text):
+            raise LocalProtocolError(f"a question is {text!r}; write a text, such as 'status'")
         size, most = len(text.encode()), CLIENT_FRAME_BYTES - 1
         if size > most:
             raise LocalProtocolError(

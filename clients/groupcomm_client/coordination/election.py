@@ -16,6 +16,7 @@ from typing import Final
 from groupcomm.errors import GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
+from groupcomm_client.arguments import check_count
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.candidate import Candidate
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
@@ -198,10 +199,12 @@ async def stand(
             configuration).
 
     Raises:
-        LocalProtocolError: the name of the group is invalid.
+        LocalProtocolError: the name of the group is invalid, or `candidates` is no number from 1.
         AccessRefused: the daemon's rules do not allow to join it, or no longer.
         SessionEnded: the session is over, and no other follows.
     """
+    if candidates is not None:
+        check_count("candidates", candidates)
     election = Election(connection, group, candidates)
     async with driving(election.driver):
         yield election
