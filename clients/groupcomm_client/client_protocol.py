@@ -42,6 +42,7 @@ from groupcomm.session.client_session import (
     ClientSessionState,
 )
 from groupcomm.session.inbox import SEALED
+from groupcomm_client.arguments import check_secret
 from groupcomm_client.doubt import Doubt
 from groupcomm_client.events import NO_SECRET, Received, Unreadable
 from groupcomm_client.filters import factories
@@ -236,11 +237,7 @@ class ClientProtocol:
     def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
         """Ask to become a member of a group; the first view is the answer."""
         self.check_sending()
-        if not hasattr(secret, "prove") and secret is not None:
-            raise LocalProtocolError(
-                f"the secret of a group is a {type(secret).__name__}; write a SharedSecret, or"
-                " TrustedKeys"
-            )
+        check_secret(secret)
         number = self._session.join(group)
         sealing = self._sealing
         if secret is not None and sealing is None:
@@ -252,8 +249,7 @@ class ClientProtocol:
     def leave(self, group: str) -> Pending[GroupView]:
         """Ask to end the membership; a view without this session is the answer."""
         self.check_sending()
-        number = self._session.leave(group)
-        return self._change("leave", group, number)
+        return self._change("leave", group, self._session.leave(group))
 
     def request_membership(self, group: str, *, join: bool) -> None:
         """Ask to join or to leave, unless the session has asked for it already."""

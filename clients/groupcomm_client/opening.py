@@ -9,6 +9,7 @@ from groupcomm.errors import CannotConnect, Code, ConfigError, LocalProtocolErro
 from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
 from groupcomm.session.client_session import DAEMON_TIMEOUT_S
+from groupcomm_client.arguments import check_type
 from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.client_protocol import ClientProtocol, random_user
 from groupcomm_client.connection import Connection, Session
@@ -81,15 +82,10 @@ async def open_connection(
 
 def _check_types(address: object, user: object, options: object, tls: object) -> None:
     """Raise LocalProtocolError if an argument of `connect` is of a wrong type."""
-    wanted = (
-        ("address", address, str, "a text, such as 'host:port'"),
-        ("user", user, str, "a name"),
-        ("options", options, ConnectOptions, "ConnectOptions(...)"),
-        ("tls", tls, TlsOptions, "TlsOptions(...)"),
-    )
-    for name, value, kind, write in wanted:
-        if value is not None and not isinstance(value, kind):
-            raise LocalProtocolError(f"{name} is of type {type(value).__name__}; write {write}")
+    check_type("address", address, str, "a text, such as 'host:port'")
+    check_type("user", user, str, "a name")
+    check_type("options", options, ConnectOptions, "ConnectOptions(...)")
+    check_type("tls", tls, TlsOptions, "TlsOptions(...)")
 
 
 def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> None:

@@ -16,6 +16,8 @@ from groupcomm.algorithms.vector_session import VectorSession
 from groupcomm.errors import CannotConnect, ConfigError, SessionEnded
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.trace_file import TraceFile
+from groupcomm.names import check_user
+from groupcomm_client.arguments import check_function, check_names, check_type
 from groupcomm_client.direct.peer import DirectPeer
 
 WELCOME_S: Final = 10.0
@@ -56,10 +58,20 @@ async def open(
     Raises:
         ConfigError: an address is invalid, or can be reached by other hosts; or no trace can be
             written.
-        LocalProtocolError: the algorithm has fixed members, and none are named.
+        LocalProtocolError: the algorithm has fixed members, and none are named; or an argument is
+            of a wrong type.
         CannotConnect: no member answers a latecomer, or they refuse it; the text says why.
         OSError: the address is in use.
     """
+    check_user(name)
+    check_function("algorithm", algorithm)
+    check_type("bind", bind, str, "a text, such as '127.0.0.1:0'")
+    check_type("join", join, str, "the address of a member")
+    check_type("timing", timing, Timing, "Timing(...)")
+    check_type("seed", seed, int, "a number")
+    check_type("trace", trace, Path, "the Path of a folder")
+    for each in () if isinstance(members, Mapping) else (members := check_names(members)):
+        check_user(each)
     where = parse_address(bind, "bind", 0)
     if not (where.is_loopback or anywhere):
         raise ConfigError(
