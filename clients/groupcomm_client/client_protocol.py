@@ -11,7 +11,6 @@ message, and a receiver one for each batch.
 
 import math
 import os
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -69,11 +68,6 @@ Ready: TypeAlias = Callable[[], bool]
 """Returns whether the awaited answer or event has come."""
 
 
-def random_user() -> str:
-    """Return a random name, for a program that chooses none."""
-    return f"u{secrets.token_hex(6)}"
-
-
 class ClientProtocol:
     """One session, from its HELLO to its end.
 
@@ -97,7 +91,7 @@ class ClientProtocol:
 
     def __init__(
         self,
-        user: str | None,
+        user: str,
         trace: Path | None = None,
         *,
         causes: bool = False,
@@ -111,7 +105,7 @@ class ClientProtocol:
         """Begin the session; nothing has been sent yet.
 
         Args:
-            user: the name of the session; None for a random one.
+            user: the name of the session.
             trace: the folder for its trace; None for no trace.
             causes, principals, token, daemon_timeout_s: see `ClientSession`.
             filters: factories of the filters that all messages pass; None for the default ones.
@@ -123,7 +117,7 @@ class ClientProtocol:
             LocalProtocolError: the name of the user or of a filter is invalid.
         """
         self._session = ClientSession(
-            user or random_user(),
+            user,
             causes=causes,
             principals=principals,
             origins=True,
@@ -189,13 +183,17 @@ class ClientProtocol:
 
     def check_open(self) -> None:
         """Raise SessionEnded if no event follows, ForkedSession in a process that was forked."""
+        self.check_own()
+        if self.closed is not None:
+            raise SessionEnded(self.closed.code, self.closed.reason)
+
+    def check_own(self) -> None:
+        """Raise ForkedSession in a process that was forked."""
         if self.owner:
             raise ForkedSession(
                 f"this session belongs to process {self.owner}, which has forked this one, and goes"
                 " on there: open another one in this process, after the fork"
             )
-        if self.closed is not None:
-            raise SessionEnded(self.closed.code, self.closed.reason)
 
     def check_sending(self) -> None:
         """Raise SessionEnded if the session accepts no request of the program any more."""
@@ -616,9 +614,10 @@ class ClientProtocol:
         """
         names = (groups,) if isinstance(groups, str) else tuple(groups)
         data = data if isinstance(data, bytes) else bytes(memoryview(data))
-        size = len(data) + FILTER_BYTES
         ordered = ticket < 0
-        self._session.check(names, size, level=level, type=type, ordered=ordered)
+        self._session.check(
+            names, len(data), level=level, type=type, ordered=ordered, more=FILTER_BYTES
+        )
         secret = self._sealing is not None and self._sealing.concerns(names)
         message = Outgoing(
             groups=names,

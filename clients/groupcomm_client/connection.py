@@ -415,6 +415,7 @@ class Connection:
     ) -> _Found:
         """Make a call that receives; raise TimeoutError if it takes longer than `seconds`."""
         seconds = check_seconds("timeout_s", seconds)
+        self.protocol.check_own()
         if not self._session.protocol.has_events():
             self._session.stream.read_ready()  # with a timeout of 0, events that wait still count
         found: list[_Found] = []

@@ -1,5 +1,6 @@
 """Opening a connection: finding the daemon, and being admitted by it."""
 
+import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from groupcomm.host.addresses import TLS
 from groupcomm.session.client_session import DAEMON_TIMEOUT_S
 from groupcomm_client.arguments import check_type
 from groupcomm_client.byte_stream import ByteSocket
-from groupcomm_client.client_protocol import ClientProtocol, random_user
+from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Connection, Session
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
@@ -106,6 +107,11 @@ def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> N
         raise LocalProtocolError(
             f"resume is {resume!r}; it must be True, or a list of the names of groups"
         )
+
+
+def random_user() -> str:
+    """Return a random name, for a program that chooses none."""
+    return f"u{secrets.token_hex(6)}"
 
 
 class SessionOpener:

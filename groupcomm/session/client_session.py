@@ -236,17 +236,19 @@ class ClientSession:
         level: ServiceLevel,
         type: int,
         ordered: bool,
+        more: int = 0,
     ) -> None:
-        """Raise the errors of `multicast` for a message of `size` bytes; queue nothing."""
+        """Raise the errors of `multicast` for a message of `size` bytes, to which `more` may be
+        added; queue nothing."""
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         if not (
             type & 0xFFFF == type
             and level & 7 == level < _LEVEL_COUNT
-            and size <= MAX_MESSAGE_BYTES
+            and size <= MAX_MESSAGE_BYTES - more
             and (level >= _AGREED or not ordered)
         ):
-            raise bad_argument(size, level, type)
+            raise bad_argument(size, level, type, MAX_MESSAGE_BYTES - more)
         names_bytes(groups)
 
     def multicast_many(
@@ -596,11 +598,13 @@ class Memberships:
         return False
 
 
-def bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:
+def bad_argument(
+    size: int, level: int, type_: int, most: int = MAX_MESSAGE_BYTES
+) -> LocalProtocolError:
     """Return the error of a message of `size` bytes with a wrong size, level or type."""
-    if size > MAX_MESSAGE_BYTES:
+    if size > most:
         return LocalProtocolError(
-            f"a message has {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed: send several"
+            f"a message has {size} bytes; at most {most} are allowed: send several"
         )
     if not 0 <= type_ <= 65535:
         return LocalProtocolError(f"type is {type_}; it must be 0 to 65535")

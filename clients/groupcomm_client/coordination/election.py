@@ -102,8 +102,8 @@ class Election:
             LeadershipLost: the block was cancelled, or others have led before its end.
             SessionEnded: the session is over before it leads, and no other follows.
         """
-        tenure = Tenure(self.driver.loop.cancel_scope())
         term = await self._until_term()
+        tenure = Tenure(self.driver.loop.cancel_scope())
         block = _Term(term, tenure)
         await tenure.begin()
         with self.driver.thread_lock:

@@ -246,6 +246,7 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
         SessionEnded: the session is over, and no other follows.
     """
     check_function("handler", handler)
+    connection.protocol.check_own()
     async with connection.loop.tasks() as tasks:
         server = _Server(connection, group, handler, tasks)
         try:
@@ -336,6 +337,7 @@ class Caller:
         enough: Callable[[dict[MemberId, Reply]], bool],
     ) -> dict[MemberId, Reply]:
         """Send a request; return the replies that have come in time, at least one."""
+        self.driver.check_own()
         check_destination(group)
         check_data("the request", data)
         timeout_s = check_seconds("timeout_s", timeout_s)

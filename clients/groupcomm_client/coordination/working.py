@@ -291,6 +291,7 @@ class Worker:
 
     def _pop(self) -> Job | None:
         with self.driver.thread_lock:
+            self.driver.check_own()
             if not self.sharing.fits:
                 raise RulesDiffer(
                     f"the workers of {self.driver.group!r} have other rules than this one: give"
@@ -324,6 +325,7 @@ class Worker:
             LocalProtocolError: the handler is no function.
         """
         check_function("handler", handler)
+        self.driver.check_own()
         async with self.driver.loop.tasks() as tasks:
             async for job in self:
                 tasks.start(_do, handler, job)
@@ -340,12 +342,14 @@ class Worker:
 
     def tell(self, change: Callable[[Sharing], None]) -> None:
         """Change the machine, which has something to say then."""
+        self.driver.check_own()
         with self.driver.thread_lock:
             change(self.sharing)
         self._has_news.set()
 
     def let_go(self, job: Job, change: Callable[[Sharing], None]) -> None:
         """Report about a job that the program has no longer."""
+        self.driver.check_own()
         with self.driver.thread_lock:
             if self._jobs.get(job.id) is not job:
                 return  # reported before

@@ -21,6 +21,7 @@ from groupcomm.algorithms.direct.events import (
     Started,
 )
 from groupcomm.algorithms.direct.peer import Peer, State
+from groupcomm.algorithms.direct.settings import MAX_DATA_BYTES
 from groupcomm.algorithms.process import Message
 from groupcomm.errors import ConfigError, ForkedSession, LocalProtocolError, SessionEnded
 from groupcomm.host.addresses import Address, parse_address
@@ -117,7 +118,7 @@ class DirectPeer:
                 a member; or the data are no bytes, or too large.
             SessionEnded: this peer has left or was refused.
         """
-        check_data("the message", data)
+        check_data("the message", data, MAX_DATA_BYTES)
         to = None if to is None else check_names(to)
         await self._until(self._may_send)
         with self._turn() as now:

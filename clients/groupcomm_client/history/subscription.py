@@ -150,6 +150,7 @@ class Subscription:
         return found[0]
 
     async def _receive(self, most: int, timeout_s: float | None) -> list[Given]:
+        self._connection.protocol.check_own()
         self._received += 1
         if not self._received % 64:
             await self._loop.checkpoint()
@@ -263,6 +264,7 @@ class Subscription:
                 archives refuse it; somebody else has moved the cursor; no archive answers.
             SessionEnded: the session is over.
         """
+        self._connection.protocol.check_own()
         if self._cursor is None:
             raise LocalProtocolError(
                 "this subscription has no cursor: begin it with start=Cursor(name)"
@@ -506,6 +508,7 @@ async def subscribe(
     gap_wait_s: float = GAP_WAIT_S,
 ) -> AsyncIterator[Subscription]:
     """Subscribe for the length of a block; see `Connection.subscribe`."""
+    connection.protocol.check_own()
     names = check_names(groups)
     if not names:
         raise LocalProtocolError("there is no group to subscribe to; name one")

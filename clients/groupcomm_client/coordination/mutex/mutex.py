@@ -101,6 +101,7 @@ class Mutex:
             RulesDiffer: another program has joined with another form, or counts other programs.
             SessionEnded: the session is over, and no other follows.
         """
+        self.driver.check_own()
         await self._turn.__aenter__()
         try:
             with self.driver.thread_lock:
