@@ -442,6 +442,23 @@ async def _do(handler: Handler, job: Job) -> None:
                 raise
 
 
+def _settings_of(at_once: int, deadline_s: float | None, tries: int, key: Key | None) -> Settings:
+    """Check the arguments of `work`; return the rules of the set."""
+    check_count("at_once", at_once, 0, MOST_AT_ONCE)
+    check_count("tries", tries)
+    if (
+        deadline_s is not None
+        and not 0 < check_seconds("deadline_s", deadline_s) <= MOST_DEADLINE_S
+    ):
+        raise LocalProtocolError(
+            f"deadline_s is {deadline_s}; write above 0 to {MOST_DEADLINE_S:,.0f}, or None"
+        )
+    if key is not None:
+        check_function("key", key)
+    deadline_ms = None if deadline_s is None else max(1, round(deadline_s * 1000))
+    return Settings(tries, deadline_ms, key is not None)
+
+
 @asynccontextmanager
 async def work(
     connection: Connection,
@@ -476,20 +493,8 @@ async def work(
         AccessRefused: the daemon's rules do not allow to join the groups, or no longer.
         SessionEnded: the session is over, and no other follows.
     """
-    check_count("at_once", at_once, 0, MOST_AT_ONCE)
-    check_count("tries", tries)
-    if (
-        deadline_s is not None
-        and not 0 < check_seconds("deadline_s", deadline_s) <= MOST_DEADLINE_S
-    ):
-        raise LocalProtocolError(
-            f"deadline_s is {deadline_s}; write above 0 to {MOST_DEADLINE_S:,.0f}, or None"
-        )
-    if key is not None:
-        check_function("key", key)
     control = check_group(f"{check_group(group)}.{check_group(name)}")
-    deadline_ms = None if deadline_s is None else max(1, round(deadline_s * 1000))
-    settings = Settings(tries, deadline_ms, key is not None)
+    settings = _settings_of(at_once, deadline_s, tries, key)
 
     def make(session: Connection) -> Sharing:
         return Sharing(session.member, group, control, settings=settings, at_once=at_once, key=key)
