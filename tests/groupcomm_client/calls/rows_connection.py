@@ -235,24 +235,6 @@ CONNECTIONS: Final = Scene(
             ),
             raising=NO_FUNCTION,
         ),
-        "Connection.rekey": Row(
-            call=join_and_rekey,
-            large=(Refused(lambda s: s.ann.rekey(LONG), "has not joined"),),
-            wrong=(Refused(lambda s: s.ann.rekey(["h"]), "has not joined"),),
-            raising=NO_FUNCTION,
-        ),
-        "Connection.set_filters": Row(
-            call=lambda s: s.ann.set_filters([]),
-            large="the number of chains: filters/test_filtering.py",
-            wrong=(
-                Refused(lambda s: s.ann.set_filters(7), "filters is 7", ConfigError),
-                Refused(lambda s: s.ann.set_filters([7]), "filters is .7.", ConfigError),
-                Refused(lambda s: s.ann.set_filters([lambda: 7]), "has made 7", ConfigError),
-            ),
-            raising=what_makes_filters_raises,
-            slow=NOT_WAITING,
-            cancelled=NOT_WAITING,
-        ),
         "Connection.multicast": sends("multicast"),
         "Connection.multicast_ordered": sends("multicast_ordered"),
         "Connection.multicast_many": Row(
@@ -289,6 +271,25 @@ CONNECTIONS: Final = Scene(
             large=NO_ARGUMENTS,
             wrong=NO_ARGUMENTS,
             raising=NO_FUNCTION,
+        ),
+        # Last, as messages go another way from here on: filtered and sealed.
+        "Connection.rekey": Row(
+            call=join_and_rekey,
+            large=(Refused(lambda s: s.ann.rekey(LONG), "has not joined"),),
+            wrong=(Refused(lambda s: s.ann.rekey(["h"]), "has not joined"),),
+            raising=NO_FUNCTION,
+        ),
+        "Connection.set_filters": Row(
+            call=lambda s: s.ann.set_filters([]),
+            large="the number of chains: filters/test_filtering.py",
+            wrong=(
+                Refused(lambda s: s.ann.set_filters(7), "filters is 7", ConfigError),
+                Refused(lambda s: s.ann.set_filters([7]), "filters is .7.", ConfigError),
+                Refused(lambda s: s.ann.set_filters([lambda: 7]), "has made 7", ConfigError),
+            ),
+            raising=what_makes_filters_raises,
+            slow=NOT_WAITING,
+            cancelled=NOT_WAITING,
         ),
     },
 )
