@@ -84,7 +84,7 @@ class Stage:
         command = (sys.executable, "-m", "tests.campaigns.vanished_program", role, addresses, user)
         prefix = () if node is None else node.prefix
         made = subprocess.Popen((*prefix, *command), stdout=subprocess.PIPE, text=True)
-        self.stack.callback(made.wait)
+        self.stack.enter_context(made)
         self.stack.callback(made.kill)
         self.stack.callback(made.send_signal, signal.SIGCONT)
         return Program(made)
