@@ -55,7 +55,7 @@ def _check_part(what: str, name: str) -> str:
 
 def check_destination(name: str) -> str:
     """Return the name of a group or a private name, or raise LocalProtocolError."""
-    if not name.startswith("#"):
+    if not isinstance(name, str) or not name.startswith("#"):
         return check_group(name)
     _check_text("private name", name)
     split_private(name)
@@ -107,6 +107,8 @@ def cluster_number(name: str) -> int:
 
 
 def _check_text(what: str, name: str) -> None:
+    if not isinstance(name, str):
+        raise LocalProtocolError(f"{what} is {name!r}, which is no text: write a str")
     if not name:
         raise LocalProtocolError(f"{what} is empty; it must have 1 to {MAX_NAME_BYTES} bytes")
     try:

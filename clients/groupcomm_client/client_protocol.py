@@ -11,7 +11,6 @@ message, and a receiver one for each batch.
 
 import math
 import os
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -35,12 +34,14 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.names import check_group
 from groupcomm.session.client_session import (
     DAEMON_TIMEOUT_S,
     ClientSession,
     ClientSessionState,
 )
 from groupcomm.session.inbox import SEALED
+from groupcomm_client.arguments import check_secret
 from groupcomm_client.doubt import Doubt
 from groupcomm_client.events import NO_SECRET, Received, Unreadable
 from groupcomm_client.filters import factories
@@ -67,11 +68,6 @@ Ready: TypeAlias = Callable[[], bool]
 """Returns whether the awaited answer or event has come."""
 
 
-def random_user() -> str:
-    """Return a random name, for a program that chooses none."""
-    return f"u{secrets.token_hex(6)}"
-
-
 class ClientProtocol:
     """One session, from its HELLO to its end.
 
@@ -95,7 +91,7 @@ class ClientProtocol:
 
     def __init__(
         self,
-        user: str | None,
+        user: str,
         trace: Path | None = None,
         *,
         causes: bool = False,
@@ -109,7 +105,7 @@ class ClientProtocol:
         """Begin the session; nothing has been sent yet.
 
         Args:
-            user: the name of the session; None for a random one.
+            user: the name of the session.
             trace: the folder for its trace; None for no trace.
             causes, principals, token, daemon_timeout_s: see `ClientSession`.
             filters: factories of the filters that all messages pass; None for the default ones.
@@ -121,7 +117,7 @@ class ClientProtocol:
             LocalProtocolError: the name of the user or of a filter is invalid.
         """
         self._session = ClientSession(
-            user or random_user(),
+            user,
             causes=causes,
             principals=principals,
             origins=True,
@@ -187,13 +183,17 @@ class ClientProtocol:
 
     def check_open(self) -> None:
         """Raise SessionEnded if no event follows, ForkedSession in a process that was forked."""
+        self.check_own()
+        if self.closed is not None:
+            raise SessionEnded(self.closed.code, self.closed.reason)
+
+    def check_own(self) -> None:
+        """Raise ForkedSession in a process that was forked."""
         if self.owner:
             raise ForkedSession(
                 f"this session belongs to process {self.owner}, which has forked this one, and goes"
                 " on there: open another one in this process, after the fork"
             )
-        if self.closed is not None:
-            raise SessionEnded(self.closed.code, self.closed.reason)
 
     def check_sending(self) -> None:
         """Raise SessionEnded if the session accepts no request of the program any more."""
@@ -235,6 +235,7 @@ class ClientProtocol:
     def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
         """Ask to become a member of a group; the first view is the answer."""
         self.check_sending()
+        check_secret(secret)
         number = self._session.join(group)
         sealing = self._sealing
         if secret is not None and sealing is None:
@@ -246,12 +247,12 @@ class ClientProtocol:
     def leave(self, group: str) -> Pending[GroupView]:
         """Ask to end the membership; a view without this session is the answer."""
         self.check_sending()
-        number = self._session.leave(group)
-        return self._change("leave", group, number)
+        return self._change("leave", group, self._session.leave(group))
 
     def request_membership(self, group: str, *, join: bool) -> None:
         """Ask to join or to leave, unless the session has asked for it already."""
         self.check_sending()
+        check_group(group)
         if (group in self._session.memberships.asked) == join:
             return
         if join:
@@ -284,7 +285,7 @@ class ClientProtocol:
             LocalProtocolError: the session has not joined it with a secret.
         """
         self.check_sending()
-        if self._sealing is None:
+        if self._sealing is None or not isinstance(group, str):
             raise LocalProtocolError(f"this session has not joined {group!r} with a secret")
         return self._sealing.rekey(group)
 
@@ -613,9 +614,10 @@ class ClientProtocol:
         """
         names = (groups,) if isinstance(groups, str) else tuple(groups)
         data = data if isinstance(data, bytes) else bytes(memoryview(data))
-        size = len(data) + FILTER_BYTES
         ordered = ticket < 0
-        self._session.check(names, size, level=level, type=type, ordered=ordered)
+        self._session.check(
+            names, len(data), level=level, type=type, ordered=ordered, more=FILTER_BYTES
+        )
         secret = self._sealing is not None and self._sealing.concerns(names)
         message = Outgoing(
             groups=names,

@@ -13,6 +13,7 @@ from groupcomm.errors import Code, LocalProtocolError, OrderUnknown, SessionEnde
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.bundler import PART_BYTES, in_parts
+from groupcomm_client.arguments import check_seconds
 from groupcomm_client.byte_stream import Stream
 from groupcomm_client.client_protocol import MOST_UNREAD, ClientProtocol
 from groupcomm_client.events import Received
@@ -36,6 +37,8 @@ Destinations: TypeAlias = str | MemberId | Sequence[str | MemberId]
 """Groups, private names, and members, which stand for their private names."""
 
 _Found = TypeVar("_Found")
+
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 
 @attrs.frozen(eq=False)
@@ -206,7 +209,9 @@ class Connection:
 
         Raises:
             LocalProtocolError: a name is invalid, or occurs twice.
+            ConfigError: one is no factory of a filter.
             SessionEnded: the session is over.
+            Exception: that of a factory; the filters stay as they were.
         """
         self._session.protocol.set_filters(filters)
 
@@ -353,7 +358,7 @@ class Connection:
                         names, part, level=level, type=type, self_discard=self_discard
                     )
                 except TypeError as error:
-                    wrong = next((data for data in part if isinstance(data, str)), b"")
+                    wrong = next((data for data in part if not isinstance(data, _BYTES)), b"")
                     raise _bad_argument(error, wrong, level, type) from error
                 count += len(part)
         finally:
@@ -366,10 +371,11 @@ class Connection:
         """Return the next event.
 
         Args:
-            timeout_s: the longest wait in seconds; None for no limit.
+            timeout_s: the longest wait in seconds, 0 for less; None for no limit.
 
         Raises:
             TimeoutError: no event has arrived in time.
+            LocalProtocolError: `timeout_s` is no number.
             SessionEnded: no event follows; its code is 0 after an orderly end.
         """
         if timeout_s is not None:
@@ -408,6 +414,8 @@ class Connection:
         self, seconds: float, call: Callable[[], Coroutine[Any, Any, _Found]]
     ) -> _Found:
         """Make a call that receives; raise TimeoutError if it takes longer than `seconds`."""
+        seconds = check_seconds("timeout_s", seconds)
+        self.protocol.check_own()
         if not self._session.protocol.has_events():
             self._session.stream.read_ready()  # with a timeout of 0, events that wait still count
         found: list[_Found] = []

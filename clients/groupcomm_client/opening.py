@@ -1,7 +1,8 @@
 """Opening a connection: finding the daemon, and being admitted by it."""
 
+import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,9 @@ from groupcomm.errors import CannotConnect, Code, ConfigError, LocalProtocolErro
 from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
 from groupcomm.session.client_session import DAEMON_TIMEOUT_S
+from groupcomm_client.arguments import check_type
 from groupcomm_client.byte_stream import ByteSocket
-from groupcomm_client.client_protocol import ClientProtocol, random_user
+from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Connection, Session
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
@@ -62,6 +64,7 @@ async def open_connection(
     tls: TlsOptions | None,
 ) -> Connection:
     """Return a connection that was admitted; see `groupcomm_client.connect`."""
+    _check_types(address, user, options, tls)
     if resume is not False:
         _check_resume(reconnect, resume, options)
     opener = SessionOpener(loop, address or default_address(), user or random_user(), options, tls)
@@ -78,6 +81,14 @@ async def open_connection(
     return ResumingConnection(first, loop, opener, secrets, names)
 
 
+def _check_types(address: object, user: object, options: object, tls: object) -> None:
+    """Raise LocalProtocolError if an argument of `connect` is of a wrong type."""
+    check_type("address", address, str, "a text, such as 'host:port'")
+    check_type("user", user, str, "a name")
+    check_type("options", options, ConnectOptions, "ConnectOptions(...)")
+    check_type("tls", tls, TlsOptions, "TlsOptions(...)")
+
+
 def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> None:
     """Raise LocalProtocolError if a connection with these options cannot resume."""
     if not reconnect:
@@ -88,10 +99,19 @@ def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> N
             " made them: leave out resume, or filters"
         )
     names = () if isinstance(resume, bool) else resume
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if (
+        isinstance(names, str)
+        or not isinstance(names, Collection)
+        or not all(isinstance(name, str) for name in names)
+    ):
         raise LocalProtocolError(
             f"resume is {resume!r}; it must be True, or a list of the names of groups"
         )
+
+
+def random_user() -> str:
+    """Return a random name, for a program that chooses none."""
+    return f"u{secrets.token_hex(6)}"
 
 
 class SessionOpener:

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcomm_client.filters.factories import Factory
+from groupcomm_client.filters.factories import Factory, check_filters
 
 ADMISSION_S: Final = 10.0
 """Longer than any view change, as an admission is ordered among all daemons."""
@@ -48,15 +48,21 @@ class ConnectOptions:
     filters: Sequence[Factory] | None = None
 
     def __attrs_post_init__(self) -> None:
-        """Check the times.
+        """Check the types, and the times.
 
         Raises:
-            ConfigError: one is negative or no number.
+            ConfigError: one is of a wrong type, or a time is negative.
         """
-        for name in ("timeout_s", "daemon_timeout_s"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise ConfigError(f"{name} is {value}; it must be at least 0")
+        for name, value in (("timeout_s", self.timeout_s), ("daemon_timeout_s", self._daemon_s)):
+            if not isinstance(value, int | float) or not value >= 0:
+                raise ConfigError(f"{name} is {value!r}; it must be a number of at least 0")
+        if self.trace is not None and not isinstance(self.trace, Path):
+            raise ConfigError(f"trace is {self.trace!r}; it must be the Path of a folder")
+        check_filters(self.filters or ())
+
+    @property
+    def _daemon_s(self) -> float:
+        return 0.0 if self.daemon_timeout_s is None else self.daemon_timeout_s
 
 
 DEFAULT_OPTIONS: Final = ConnectOptions()

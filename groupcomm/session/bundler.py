@@ -307,15 +307,20 @@ def in_parts(messages: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
 
     So the iterable, which may wait, fail or send messages itself, does not run while messages are
     queued.
+
+    Raises:
+        LocalProtocolError: it is no iterable, or one of the messages has no length.
     """
     if isinstance(messages, list | tuple):
         yield from _cut(messages)
         return
+    if not isinstance(messages, Iterable):
+        raise LocalProtocolError(f"messages is {messages!r}; write an iterable of bytes")
     part: list[bytes] = []
     size = 0
     try:
         for data in messages:
-            size += MESSAGE_HEAD_BYTES + len(data)
+            size += _size_of(data)
             part.append(data)
             if size >= PART_BYTES:
                 yield part
@@ -330,6 +335,16 @@ def _cut(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     """Yield parts of a sequence, their lengths by the size of each part's first message."""
     at = 0
     while at < len(messages):
-        count = max(1, PART_BYTES // (MESSAGE_HEAD_BYTES + len(messages[at])))
+        count = max(1, PART_BYTES // _size_of(messages[at]))
         yield messages[at : at + count]
         at += count
+
+
+def _size_of(data: bytes) -> int:
+    """Return the bytes of a message with its head; raise LocalProtocolError if it has none."""
+    try:
+        return MESSAGE_HEAD_BYTES + len(data)
+    except TypeError:
+        raise LocalProtocolError(
+            f"a message is of type {type(data).__name__}; write bytes"
+        ) from None

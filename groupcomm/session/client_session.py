@@ -6,6 +6,7 @@ calls `look` whenever the time `look_at` has come, whatever its caller does.
 """
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
@@ -71,6 +72,7 @@ DAEMON_TIMEOUT_S: Final = 10.0
 """The silence of a daemon after which its client ends the session, unless it is told otherwise."""
 
 _AGREED: Final = ServiceLevel.AGREED
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LEVEL_COUNT: Final = len(LEVELS)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
@@ -206,6 +208,7 @@ class ClientSession:
 
         Raises:
             LocalProtocolError: the session is not open, or an argument is out of its range.
+            TypeError: an argument is of another type.
         """
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
@@ -213,8 +216,8 @@ class ClientSession:
             data = bytes(memoryview(data))
         names = (groups,) if isinstance(groups, str) else tuple(groups)
         if not (
-            0 <= type <= 65535
-            and 0 <= level < _LEVEL_COUNT
+            type & 0xFFFF == type  # a TypeError for 1.5, which would fail only when it is packed
+            and level & 7 == level < _LEVEL_COUNT
             and len(data) <= MAX_MESSAGE_BYTES
             and (level >= _AGREED or not ordered)
         ):
@@ -233,17 +236,19 @@ class ClientSession:
         level: ServiceLevel,
         type: int,
         ordered: bool,
+        more: int = 0,
     ) -> None:
-        """Raise the errors of `multicast` for a message of `size` bytes; queue nothing."""
+        """Raise the errors of `multicast` for a message of `size` bytes, to which `more` may be
+        added; queue nothing."""
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         if not (
-            0 <= type <= 65535
-            and 0 <= level < _LEVEL_COUNT
-            and size <= MAX_MESSAGE_BYTES
+            type & 0xFFFF == type
+            and level & 7 == level < _LEVEL_COUNT
+            and size <= MAX_MESSAGE_BYTES - more
             and (level >= _AGREED or not ordered)
         ):
-            raise bad_argument(size, level, type)
+            raise bad_argument(size, level, type, MAX_MESSAGE_BYTES - more)
         names_bytes(groups)
 
     def multicast_many(
@@ -295,10 +300,12 @@ class ClientSession:
         """Ask the daemon about itself; Answers follow in the order of the questions.
 
         Raises:
-            LocalProtocolError: the session is not open, or the question is too long.
+            LocalProtocolError: the session is not open, or the question is too long, or no text.
         """
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
+        if not isinstance(text, str) or _SURROGATE.search(text):
+            raise LocalProtocolError(f"a question is {text!r}; write a text, such as 'status'")
         size, most = len(text.encode()), CLIENT_FRAME_BYTES - 1
         if size > most:
             raise LocalProtocolError(
@@ -591,11 +598,13 @@ class Memberships:
         return False
 
 
-def bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:
+def bad_argument(
+    size: int, level: int, type_: int, most: int = MAX_MESSAGE_BYTES
+) -> LocalProtocolError:
     """Return the error of a message of `size` bytes with a wrong size, level or type."""
-    if size > MAX_MESSAGE_BYTES:
+    if size > most:
         return LocalProtocolError(
-            f"a message has {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed: send several"
+            f"a message has {size} bytes; at most {most} are allowed: send several"
         )
     if not 0 <= type_ <= 65535:
         return LocalProtocolError(f"type is {type_}; it must be 0 to 65535")

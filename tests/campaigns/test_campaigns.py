@@ -21,7 +21,9 @@ from tests.campaigns import (
     shared_work,
     store,
     tenures,
+    vanished_hosts,
 )
+from tests.groupcommd.namespaces import why_not
 
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,6 +68,21 @@ def test_a_part_goes_on_after_its_daemon_stood_still(
     assert (status, found["violations"]) == (0, []), shown.err
     counts = {"requests": "answered", "work": "done", "resource": "accepted_uses"}
     assert found[counts[part]] > 10
+
+
+@pytest.mark.long
+def test_hosts_that_vanish_are_left_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    status = vanished_hosts.main(["--stopped-s"])
+    shown = capsys.readouterr()
+    if reason := why_not():
+        assert (status, shown.err) == (2, f"not here: {reason}\n")
+        return
+    found = json.loads(shown.out.splitlines()[-1])
+    assert status == 0, shown.out
+    assert found.keys() == {
+        *("idle_spread_s", "busy_spread_s", "http_s", "mutex_s", "name_s_after_that"),
+        *("idle_s", "sending_s"),
+    }
 
 
 @pytest.mark.long

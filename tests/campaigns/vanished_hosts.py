@@ -2,8 +2,8 @@
 
 The cable of a host is pulled, and the process behind it killed: nobody gets a FIN or a reset. It
 prints after how many seconds the mutex of such a program has passed on, its name is free, a program
-of Spread is out of its group, an idle and a sending program have left such a daemon; and what
-becomes of programs that are stopped.
+of Spread is out of its group, a stream of HTTP is closed, an idle and a sending program have left
+such a daemon; and what becomes of programs that are stopped.
 
 python -m tests.campaigns.vanished_hosts --rounds 3
 """
@@ -11,6 +11,7 @@ python -m tests.campaigns.vanished_hosts --rounds 3
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,8 @@ from tests.groupcommd.namespaces import MTU, daemons_of, running, until_view, wh
 
 LIMIT_S: Final = 30.0
 """A campaign has failed if anything takes longer; without heartbeats it is 15 minutes."""
+
+HTTP_PORT: Final = 4805
 
 STOPPED_S: Final = (5.0, 60.0)
 _ENDED: Final = ""
@@ -81,7 +84,7 @@ class Stage:
         command = (sys.executable, "-m", "tests.campaigns.vanished_program", role, addresses, user)
         prefix = () if node is None else node.prefix
         made = subprocess.Popen((*prefix, *command), stdout=subprocess.PIPE, text=True)
-        self.stack.callback(made.wait)
+        self.stack.enter_context(made)
         self.stack.callback(made.kill)
         self.stack.callback(made.send_signal, signal.SIGCONT)
         return Program(made)
@@ -138,6 +141,31 @@ class Stage:
         watching.process.kill()
         return gone
 
+    def vanishing_reader(self) -> float:
+        """Let the host of a program vanish that watches by HTTP; return when it is closed."""
+        reader = self.start("read", f"{self.hosts['a'].address}:{HTTP_PORT}", "rea", self.leaves)
+        reader.line("in")
+        assert self.streams() == 1
+        self.leaves.plug(0, up=False)
+        reader.process.kill()
+        begin = time.monotonic()
+        while self.streams():
+            if time.monotonic() > begin + LIMIT_S:
+                break
+            time.sleep(0.1)
+        self.leaves.plug(0, up=True)
+        return time.monotonic() - begin
+
+    def streams(self) -> int:
+        """Return the connections of HTTP that the daemon a has open."""
+        table = subprocess.run(
+            [*self.hosts["a"].prefix, "cat", "/proc/net/tcp"],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return len(re.findall(rf": \w+:{HTTP_PORT:04X} \w+:\w+ 01 ", table.stdout))
+
     def stopped_program(self, seconds: float) -> bool:
         """Stop a program for some seconds; return whether it has kept its session."""
         program = self.start("stay", str(self.daemons["b"].unix), f"eve{seconds:g}")
@@ -160,8 +188,10 @@ async def play(folder: Path, stopped: Sequence[float]) -> dict[str, object]:
             if groupcomm(["certs", command[0], str(pki), *command[1:]]):
                 raise GroupCommError(f"groupcomm certs {command[0]} has failed")
         files = (("certificate", "daemons.pem"), ("key", "daemons.key"), ("ca", "ca.pem"))
-        tls = (f'clients.tls.{key} = "{pki / file}"' for key, file in files)
-        head = "\n".join(("clients.spread = true", *tls))
+        tls = tuple(f'clients.tls.{key} = "{pki / file}"' for key, file in files)
+        http = (line.replace("clients.", "http.", 1) for line in tls)
+        listen = f'http.listen = "0.0.0.0:{HTTP_PORT}"'
+        head = "\n".join(("clients.spread = true", *tls, listen, *http))
         places = dict(zip("ab", nodes[:2], strict=True))
         where = {name: f'"{node.address}:4803"' for name, node in places.items()}
         os.environ |= {
@@ -182,6 +212,7 @@ def _measure(stage: Stage, stopped: Sequence[float]) -> dict[str, object]:
     times = {
         "idle_spread_s": stage.vanishing_spread_program("watch"),
         "busy_spread_s": stage.vanishing_spread_program("flood"),
+        "http_s": stage.vanishing_reader(),
         **stage.vanishing_program(),
         **stage.vanishing_daemon(),
     }

@@ -3,6 +3,9 @@
 Runs with ROLE, ADDRESSES and USER. A line is a word and the name of the program's session.
 """
 
+import http.client
+import os
+import ssl
 import sys
 
 import trio
@@ -77,12 +80,28 @@ async def spread(address: str, user: str) -> None:
             await client.receive(patient=True)
 
 
+def read(address: str) -> None:
+    """Watch a daemon by HTTP, as a page does, for ever."""
+    host, _, port = address.rpartition(":")
+    context = ssl.create_default_context(cafile=os.environ["GROUPCOMM_CA"])
+    context.load_cert_chain(os.environ["GROUPCOMM_CERTIFICATE"], os.environ["GROUPCOMM_KEY"])
+    connection = http.client.HTTPSConnection(host, int(port), context=context)
+    connection.request("GET", "/events")
+    answer = connection.getresponse()
+    print("in", answer.status, flush=True)
+    while answer.readline():
+        continue
+
+
 ROLES = {"hold": hold, "idle": idle, "send": send, "stay": idle, "watch": watch, "flood": flood}
 
 
 async def main(*arguments: str) -> None:
     """Connect, and play a role; only holders and those that stay do not reconnect."""
     role, addresses, user = arguments
+    if role == "read":
+        read(addresses)
+        return
     if role == "spread":
         await spread(addresses, user)
         return

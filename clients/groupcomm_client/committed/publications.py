@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from groupcomm.errors import ConfigError
+from groupcomm_client.arguments import check_names
 from groupcomm_client.committed.markers import Begin, End, decode_marker_untrusted
 
 MAX_OPEN: Final = 4
@@ -135,8 +136,9 @@ class Publications(Generic[T]):
 
         Raises:
             ConfigError: the state is invalid.
+            LocalProtocolError: these are no groups.
         """
-        self._groups = frozenset(groups)
+        self._groups = frozenset(check_names(groups))
         self._open: dict[Hashable, _Open[T]] = {}
         try:
             self._queries = msgspec.convert(state or {}, dict[str, Progress])

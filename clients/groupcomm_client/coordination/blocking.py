@@ -15,6 +15,7 @@ from typing import Self
 from groupcomm.errors import Code, SessionEnded
 from groupcomm.events import MemberId, Message, Position
 from groupcomm.level import ServiceLevel
+from groupcomm_client.arguments import check_function
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.coordination import election, mutex, replicated, requests, working
 from groupcomm_client.coordination.election import Election
@@ -221,6 +222,8 @@ def serve(connection: BlockingConnection, group: str, handler: Callable[[Request
     Each request is handled in a thread of its own. Another thread ends this one by `close`.
     """
 
+    check_function("handler", handler)
+
     async def handle(request: Request) -> bytes:
         return handler(request)
 
@@ -346,6 +349,8 @@ class BlockingWorker:
 
     def work_off(self, handler: Callable[[Job], object]) -> None:
         """Have a function do the jobs, each in a thread of its own; see `Worker.work_off`."""
+
+        check_function("handler", handler)
 
         async def handle(job: Job) -> None:
             handler(job)

@@ -69,7 +69,9 @@ class Driver:
 
         Raises:
             LocalProtocolError: the connection is not for coordination.
+            ForkedSession: this process was forked from the one of the session.
         """
+        connection.protocol.check_own()
         self.connection = connection
         self.loop = connection.loop
         self.group = group
@@ -105,6 +107,7 @@ class Driver:
         Between two sessions it is dropped: its machine is no more.
         """
         with self.thread_lock:
+            self.check_own()
             if self.session is not None:
                 self._outgoing.append((to or self.group, data, level))
                 self._has_outgoing.set()
@@ -114,7 +117,9 @@ class Driver:
 
         Raises:
             SessionEnded: the last session is over, and the condition does not hold.
+            ForkedSession: this process was forked from the one of the session.
         """
+        self.check_own()
         await self.loop.checkpoint()
         while True:
             wake = self._wake  # first, as a thread may notify as soon as `ready` has looked
@@ -124,6 +129,10 @@ class Driver:
             if self.ended is not None:
                 raise SessionEnded(self.ended.code, str(self.ended))
             await wake.wait()
+
+    def check_own(self) -> None:
+        """Raise ForkedSession in a process that was forked: nothing would ever end a wait there."""
+        self.connection.protocol.check_own()
 
     async def until_session(self) -> None:
         """Wait until there is a session; raise SessionEnded if none follows."""

@@ -16,6 +16,7 @@ from typing import Final
 from groupcomm.errors import GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
+from groupcomm_client.arguments import check_count
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.candidate import Candidate
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
@@ -101,8 +102,8 @@ class Election:
             LeadershipLost: the block was cancelled, or others have led before its end.
             SessionEnded: the session is over before it leads, and no other follows.
         """
-        tenure = Tenure(self.driver.loop.cancel_scope())
         term = await self._until_term()
+        tenure = Tenure(self.driver.loop.cancel_scope())
         block = _Term(term, tenure)
         await tenure.begin()
         with self.driver.thread_lock:
@@ -198,10 +199,12 @@ async def stand(
             configuration).
 
     Raises:
-        LocalProtocolError: the name of the group is invalid.
+        LocalProtocolError: the name of the group is invalid, or `candidates` is no number from 1.
         AccessRefused: the daemon's rules do not allow to join it, or no longer.
         SessionEnded: the session is over, and no other follows.
     """
+    if candidates is not None:
+        check_count("candidates", candidates)
     election = Election(connection, group, candidates)
     async with driving(election.driver):
         yield election

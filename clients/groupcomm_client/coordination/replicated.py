@@ -21,15 +21,21 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.errors import GroupCommError
+from groupcomm.errors import GroupCommError, LocalProtocolError
 from groupcomm.level import ServiceLevel
+from groupcomm_client.arguments import check_count, check_function
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.limits import check_data
 from groupcomm_client.coordination.replica import Done, Replica, Send, StateMachine, Unknown
 from groupcomm_client.events import Received
+
+_ORDERED: Final = (ServiceLevel.AGREED, ServiceLevel.SAFE)
+
+_CALLS: Final = ("apply", "members_changed", "snapshot", "restore")
 
 
 class OutcomeUnknown(GroupCommError):
@@ -87,13 +93,15 @@ class Replicated:
 
         Raises:
             LocalProtocolError: the command is no bytes, or larger than MAX_DATA_BYTES, 64 MiB less
-                1 KiB.
+                1 KiB; the level is another one.
             OutcomeUnknown: the network was partitioned or the session ended, and nobody here can
                 know whether the command was applied. With ``reconnect=True`` the next call waits
                 for the next session.
             SessionEnded: the session is over, and the command was not sent.
         """
         check_data("the command", command)
+        if level not in _ORDERED:
+            raise LocalProtocolError(f"level is {level!r}; write ServiceLevel.SAFE, or AGREED")
         call = _Call()
         number = await self._send(call, command, level)
         try:
@@ -173,11 +181,16 @@ async def replicate(
             lost.
 
     Raises:
-        LocalProtocolError: the name of the group is invalid.
+        LocalProtocolError: the name of the group is invalid, `replicas` is no number from 1, or the
+            machine lacks a method.
         AccessRefused: the daemon's rules do not allow to join it, or no longer.
         StateUnavailable: no replica could give its state.
         SessionEnded: the session is over, and no other follows; also at the end of the block.
     """
+    for name in _CALLS:
+        check_function(f"machine.{name}", getattr(machine, name, None))
+    if replicas is not None:
+        check_count("replicas", replicas)
     found = Replicated(connection, group, machine, replicas)
     async with driving(found.driver):
         yield found

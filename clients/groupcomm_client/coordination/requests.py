@@ -34,6 +34,7 @@ from groupcomm.errors import GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.names import check_destination
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
+from groupcomm_client.arguments import check_function, check_seconds
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving, running
 from groupcomm_client.coordination.limits import check_data, clean, text_of
@@ -240,10 +241,12 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
             ``groupcomm_client`` tells, too.
 
     Raises:
-        LocalProtocolError: the name of the group is invalid.
+        LocalProtocolError: the name of the group is invalid, or the handler is no function.
         AccessRefused: the daemon's rules do not allow to join it, or no longer.
         SessionEnded: the session is over, and no other follows.
     """
+    check_function("handler", handler)
+    connection.protocol.check_own()
     async with connection.loop.tasks() as tasks:
         server = _Server(connection, group, handler, tasks)
         try:
@@ -293,7 +296,7 @@ class Caller:
 
         Raises:
             LocalProtocolError: the name of the group is invalid; the request is no bytes, or
-                larger than MAX_DATA_BYTES, 64 MiB less 1 KiB.
+                larger than MAX_DATA_BYTES, 64 MiB less 1 KiB; `timeout_s` is no number.
             NoReply: no reply came in time, or the session ended first; the request may have been
                 handled. With ``reconnect=True`` the next call waits for the next session.
             CallFailed: the server could not handle the request, or its reply is too large.
@@ -334,8 +337,10 @@ class Caller:
         enough: Callable[[dict[MemberId, Reply]], bool],
     ) -> dict[MemberId, Reply]:
         """Send a request; return the replies that have come in time, at least one."""
+        self.driver.check_own()
         check_destination(group)
         check_data("the request", data)
+        timeout_s = check_seconds("timeout_s", timeout_s)
         asked = _Asked()
         with self.driver.thread_lock:
             self._number += 1

@@ -12,7 +12,7 @@ docs/work.md has the rules and the promises; `sharing` is the machine behind it,
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -22,9 +22,10 @@ import attrs
 from groupcomm.errors import Code, GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import MemberId, Position
 from groupcomm.names import check_group
+from groupcomm_client.arguments import check_count, check_function, check_seconds
 from groupcomm_client.connection import TURNS, Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
-from groupcomm_client.coordination.limits import text_of
+from groupcomm_client.coordination.limits import clean, text_of
 from groupcomm_client.coordination.replica import Send
 from groupcomm_client.coordination.rules import RulesDiffer
 from groupcomm_client.coordination.sharing import Sharing, Withdraw
@@ -35,6 +36,11 @@ from groupcomm_client.events import Received
 AT_ONCE: Final = 16
 DEADLINE_S: Final = 60.0
 TRIES: Final = 5
+
+MOST_DEADLINE_S: Final = 1e9
+
+MOST_CHANGED: Final = 100_000
+"""The most jobs that are put back or discarded at a time: they fit in a message."""
 
 MOST_EVENTS: Final = 1000
 """The jobs that were set aside of which a worker tells a program that does not ask."""
@@ -99,6 +105,7 @@ class Job:
 
     def fail(self, why: str = "") -> None:
         """Report that the job has failed: it is given again, or set aside."""
+        why = clean(why)  # first, as this may fail
         self._worker.let_go(self, lambda sharing: sharing.fail(self.id, why))
 
     def give_back(self) -> None:
@@ -212,12 +219,18 @@ class Worker:
         return self.sharing.queue.refused
 
     def put_back(self, jobs: Sequence[JobId]) -> None:
-        """Have jobs that were set aside given again."""
-        self.tell(lambda sharing: sharing.put_back(tuple(jobs)))
+        """Have jobs that were set aside given again.
+
+        Raises:
+            LocalProtocolError: these are no identities of jobs, or more than MOST_CHANGED.
+        """
+        ids = _checked(jobs)
+        self.tell(lambda sharing: sharing.put_back(ids))
 
     def discard(self, jobs: Sequence[JobId]) -> None:
-        """Forget jobs that were set aside."""
-        self.tell(lambda sharing: sharing.discard(tuple(jobs)))
+        """Forget jobs that were set aside; raise LocalProtocolError as `put_back` does."""
+        ids = _checked(jobs)
+        self.tell(lambda sharing: sharing.discard(ids))
 
     async def next_set_aside(self) -> SetAside:
         """Wait until another job is set aside, or return one of which this program was not told.
@@ -278,6 +291,7 @@ class Worker:
 
     def _pop(self) -> Job | None:
         with self.driver.thread_lock:
+            self.driver.check_own()
             if not self.sharing.fits:
                 raise RulesDiffer(
                     f"the workers of {self.driver.group!r} have other rules than this one: give"
@@ -308,7 +322,10 @@ class Worker:
 
         Raises:
             RulesDiffer, SessionEnded: see `next`.
+            LocalProtocolError: the handler is no function.
         """
+        check_function("handler", handler)
+        self.driver.check_own()
         async with self.driver.loop.tasks() as tasks:
             async for job in self:
                 tasks.start(_do, handler, job)
@@ -325,12 +342,14 @@ class Worker:
 
     def tell(self, change: Callable[[Sharing], None]) -> None:
         """Change the machine, which has something to say then."""
+        self.driver.check_own()
         with self.driver.thread_lock:
             change(self.sharing)
         self._has_news.set()
 
     def let_go(self, job: Job, change: Callable[[Sharing], None]) -> None:
         """Report about a job that the program has no longer."""
+        self.driver.check_own()
         with self.driver.thread_lock:
             if self._jobs.get(job.id) is not job:
                 return  # reported before
@@ -396,6 +415,17 @@ class Worker:
             self.tell(lambda sharing: sharing.look(time.monotonic()))
 
 
+def _checked(jobs: Sequence[JobId]) -> tuple[JobId, ...]:
+    """Return the identities of jobs, for a message about them."""
+    ids = tuple(jobs) if isinstance(jobs, Iterable) else (jobs,)
+    if len(ids) > MOST_CHANGED or not all(isinstance(each, Position) for each in ids):
+        raise LocalProtocolError(
+            f"jobs are {len(ids):,} of these: {ids[:1]!r}; write the id of each, at most"
+            f" {MOST_CHANGED:,} at a time"
+        )
+    return ids
+
+
 def _set_aside(entry: Entry) -> SetAside:
     return SetAside(entry.id, entry.data, entry.sender, entry.failures, entry.why)
 
@@ -410,6 +440,23 @@ async def _do(handler: Handler, job: Job) -> None:
             except BaseException:  # the program ends, which is not the job's fault
                 job.give_back()
                 raise
+
+
+def _settings_of(at_once: int, deadline_s: float | None, tries: int, key: Key | None) -> Settings:
+    """Check the arguments of `work`; return the rules of the set."""
+    check_count("at_once", at_once, 0, MOST_AT_ONCE)
+    check_count("tries", tries)
+    if (
+        deadline_s is not None
+        and not 0 < check_seconds("deadline_s", deadline_s) <= MOST_DEADLINE_S
+    ):
+        raise LocalProtocolError(
+            f"deadline_s is {deadline_s}; write above 0 to {MOST_DEADLINE_S:,.0f}, or None"
+        )
+    if key is not None:
+        check_function("key", key)
+    deadline_ms = None if deadline_s is None else max(1, round(deadline_s * 1000))
+    return Settings(tries, deadline_ms, key is not None)
 
 
 @asynccontextmanager
@@ -438,20 +485,16 @@ async def work(
         deadline_s: the seconds that a worker has for a job; None: as long as it takes.
         tries: the failures after which a job is set aside.
         key: returns the key of a message, or None; jobs of one key are done one at a time, in
-            order. It must depend on nothing but the message, and be the same at all workers.
+            order. If it raises, or returns something else, the job has no key. It must depend on
+            nothing but the message, and be the same at all workers.
 
     Raises:
         LocalProtocolError: an argument is invalid.
         AccessRefused: the daemon's rules do not allow to join the groups, or no longer.
         SessionEnded: the session is over, and no other follows.
     """
-    if not 0 <= at_once <= MOST_AT_ONCE:
-        raise LocalProtocolError(f"at_once is {at_once}; write 0 to {MOST_AT_ONCE:,}")
-    if tries < 1 or (deadline_s is not None and not deadline_s > 0):
-        raise LocalProtocolError(f"tries is {tries}, deadline_s is {deadline_s}: both are above 0")
     control = check_group(f"{check_group(group)}.{check_group(name)}")
-    deadline_ms = None if deadline_s is None else max(1, round(deadline_s * 1000))
-    settings = Settings(tries, deadline_ms, key is not None)
+    settings = _settings_of(at_once, deadline_s, tries, key)
 
     def make(session: Connection) -> Sharing:
         return Sharing(session.member, group, control, settings=settings, at_once=at_once, key=key)

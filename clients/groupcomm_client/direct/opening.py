@@ -16,6 +16,8 @@ from groupcomm.algorithms.vector_session import VectorSession
 from groupcomm.errors import CannotConnect, ConfigError, SessionEnded
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.trace_file import TraceFile
+from groupcomm.names import check_user
+from groupcomm_client.arguments import check_function, check_names, check_type
 from groupcomm_client.direct.peer import DirectPeer
 
 WELCOME_S: Final = 10.0
@@ -56,16 +58,16 @@ async def open(
     Raises:
         ConfigError: an address is invalid, or can be reached by other hosts; or no trace can be
             written.
-        LocalProtocolError: the algorithm has fixed members, and none are named.
+        LocalProtocolError: the algorithm has fixed members, and none are named; or an argument is
+            of a wrong type.
         CannotConnect: no member answers a latecomer, or they refuse it; the text says why.
         OSError: the address is in use.
     """
-    where = parse_address(bind, "bind", 0)
-    if not (where.is_loopback or anywhere):
-        raise ConfigError(
-            f"bind is {bind!r}, which other hosts can reach, and peers do not seal their "
-            "datagrams; pass anywhere=True if that does no harm"
-        )
+    _check_types(name, algorithm, timing, seed, trace)
+    if not isinstance(members, Mapping):
+        members = tuple(map(check_user, check_names(members)))
+    check_type("join", join, str, "the address of a member")
+    where = _address_of(bind, anywhere=anywhere)
     addresses = [join] if join is not None else []
     if isinstance(members, Mapping):
         addresses += [each for other, each in members.items() if other != name and each]
@@ -83,6 +85,26 @@ async def open(
         made = DirectPeer(peer, bound, secrets.randbits(32) if seed is None else seed, file)
         async with _running(made, join if not members else None):
             yield made
+
+
+def _address_of(bind: str, *, anywhere: bool) -> Address:
+    """Return the address to listen at, if that is allowed."""
+    check_type("bind", bind, str, "a text, such as '127.0.0.1:0'")
+    where = parse_address(bind, "bind", 0)
+    if not (where.is_loopback or anywhere):
+        raise ConfigError(
+            f"bind is {bind!r}, which other hosts can reach, and peers do not seal their "
+            "datagrams; pass anywhere=True if that does no harm"
+        )
+    return where
+
+
+def _check_types(name: str, algorithm: Make, timing: object, seed: object, trace: object) -> None:
+    check_user(name)
+    check_function("algorithm", algorithm)
+    check_type("timing", timing, Timing, "Timing(...)")
+    check_type("seed", seed, int, "a number")
+    check_type("trace", trace, Path, "the Path of a folder")
 
 
 @asynccontextmanager

@@ -21,14 +21,17 @@ from groupcomm.algorithms.direct.events import (
     Started,
 )
 from groupcomm.algorithms.direct.peer import Peer, State
+from groupcomm.algorithms.direct.settings import MAX_DATA_BYTES
 from groupcomm.algorithms.process import Message
-from groupcomm.errors import ConfigError, ForkedSession, SessionEnded
+from groupcomm.errors import ConfigError, ForkedSession, LocalProtocolError, SessionEnded
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.forks import keep_own
 from groupcomm.host.trace_file import TraceFile, now_us
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.network.peers import PeerPath, PeerPaths
 from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm_client.arguments import check_names, check_seconds
+from groupcomm_client.coordination.limits import check_data
 from groupcomm_client.trio_loop import epoll_of_run
 
 READ_BYTES: Final = 65_536
@@ -40,6 +43,9 @@ MAX_INBOX: Final = 10_000
 
 MAX_WAITING_PARTS: Final = 256
 """The parts of messages that may wait for one receiver; beyond that a sender waits."""
+
+MOST_HELD_S: Final = 86_400.0
+"""The longest time for which datagrams are held."""
 
 Event: TypeAlias = Message | MemberJoined | MemberLeft | NotDelivered
 """An event that a program receives."""
@@ -109,9 +115,11 @@ class DirectPeer:
 
         Raises:
             LocalProtocolError: the algorithm cannot send to some of the members; a receiver is not
-                a member; or the data are too large.
+                a member; or the data are no bytes, or too large.
             SessionEnded: this peer has left or was refused.
         """
+        check_data("the message", data, MAX_DATA_BYTES)
+        to = None if to is None else check_names(to)
         await self._until(self._may_send)
         with self._turn() as now:
             self._act(self._peer.multicast(data, to, now=now))
@@ -166,7 +174,9 @@ class DirectPeer:
         Raises:
             ConfigError: there is no such member, or the delay is so long that the member would
                 count it as silence.
+            LocalProtocolError: it is no number.
         """
+        check_seconds("seconds", seconds)
         longest_s = self._peer.timing.longest_delay_s
         if not 0 <= seconds <= longest_s:
             raise ConfigError(
@@ -201,10 +211,10 @@ class DirectPeer:
             ("corruption", corruption, 1),
             ("reorder", reorder, 64),
         ):
-            if not 0 <= value <= most:
+            if not isinstance(value, int | float) or not 0 <= value <= most:
                 raise ConfigError(f"{what} is {value}; it must be 0 to {most}")
         faults = Faults(
-            loss=loss, duplication=duplication, corruption=corruption, reorder_packets=reorder
+            loss=loss, duplication=duplication, corruption=corruption, reorder_packets=int(reorder)
         )
         with self._turn():
             self._way_to(name).suffer(faults if faults.on_paths else None)
@@ -220,13 +230,21 @@ class DirectPeer:
             self._way_to(name).mend()
 
     def hold(self, name: str, seconds: float) -> None:
-        """Hold all datagrams for another member for some time, then send them in order."""
+        """Hold all datagrams for another member for some time, then send them in order.
+
+        Raises:
+            ConfigError: there is no such member.
+            LocalProtocolError: it is no number of seconds, or one over a day.
+        """
+        seconds = check_seconds("seconds", seconds)
+        if seconds > MOST_HELD_S:
+            raise LocalProtocolError(f"seconds is {seconds:g}; at most {MOST_HELD_S:g} are allowed")
         with self._turn():
             self._way_to(name).hold(seconds)
 
     def _way_to(self, name: str) -> PeerPath:
         known = {*self.members, *self._peer.missing} - {self.name}
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise ConfigError(
                 f"{name!r} is not another member; the others are {', '.join(sorted(known))}"
             )

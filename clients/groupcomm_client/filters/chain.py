@@ -1,5 +1,6 @@
 """A chain: the filters of a connection, one after the other."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Protocol
@@ -23,6 +24,8 @@ from groupcomm_client.filters.roles import (
     Stamped,
     SystemEvent,
 )
+
+_log = logging.getLogger("groupcomm_client")
 
 
 class Ends(Protocol):
@@ -216,7 +219,7 @@ class Chain:
             data = b"%b%c%b" % (self.prefix, origin, data)
         number = self._ends.send_below(message, data)
         for step in self._on_sent:
-            step.filter.manager.sent(message, number, step)
+            _notify(step, lambda manager, step: manager.sent(message, number, step))
 
     # ---- in ----
 
@@ -244,20 +247,22 @@ class Chain:
             )
             return
         for step in self._on_delivered:
-            step.filter.manager.delivered(message, step)
+            _notify(step, lambda manager, step: manager.delivered(message, step))
         self._ends.give(message)
 
     # ---- managers, from the session up ----
 
-    def steps_up(self) -> list[Step]:
-        """Return the places of all filters, from the session up."""
-        return self._steps[::-1]
+    def start(self) -> None:
+        """Start all filters, as the session begins; raise the error of one of them."""
+        for step in self._steps[::-1]:
+            step.filter.manager.start(step)
 
-    def each(self, do: Callable[[Manager, Step], None], *, local_only: bool = False) -> None:
-        """Call a function with each manager."""
-        for step in self.steps_up():
-            if not (local_only and step.filter.on_wire):
-                do(step.filter.manager, step)
+    def each(self, do: Callable[[Manager, Step], None], *, but: Sequence[Filter] = ()) -> None:
+        """Call a function with the manager of each filter, from the session up, but of some."""
+        passed = {id(one) for one in but}
+        for step in self._steps[::-1]:
+            if id(step.filter) not in passed:
+                _notify(step, do)
 
     def notified(self, event: SystemEvent) -> None:
         """Notify the managers of an event that is no message, and that the program receives."""
@@ -279,10 +284,24 @@ class Chain:
         """Wake the managers whose deadlines have passed."""
 
         def wake(manager: Manager, step: Step) -> None:
-            if manager.deadline is not None and manager.deadline <= step.now:
-                manager.wake(step)
+            due = manager.deadline
+            if due is not None and due <= step.now:
+                try:
+                    manager.wake(step)
+                except Exception:
+                    if manager.deadline == due:
+                        manager.deadline = None  # or it would fail again at once, without end
+                    raise
 
         self.each(wake)
+
+
+def _notify(step: Step, call: Callable[[Manager, Step], None]) -> None:
+    """Call the manager of a filter; its error is logged, and affects no event or message."""
+    try:
+        call(step.filter.manager, step)
+    except Exception:
+        _log.exception("the manager of the filter %s has failed", step.filter.name)
 
 
 def with_data(message: Message, data: bytes) -> Message:

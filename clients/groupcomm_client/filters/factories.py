@@ -8,6 +8,7 @@ connection is made, and by default chooses a filter that forwards.
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from groupcomm.errors import ConfigError
 from groupcomm_client.filters.roles import Filter, ReceiveFilter, SendFilter
 
 Factory: TypeAlias = Callable[[], Filter]
@@ -24,6 +25,29 @@ _select_sent: SendSelector = SendFilter
 _select_received: ReceiveSelector = ReceiveFilter
 
 
+def check_filters(filters: Sequence[Factory]) -> None:
+    """Raise ConfigError unless these are functions that make filters."""
+    if not isinstance(filters, Sequence) or not all(callable(each) for each in filters):
+        raise ConfigError(
+            f"filters is {filters!r}; it must be a list of factories, such as filters.compression"
+        )
+
+
+def make_filters(filters: Sequence[Factory]) -> list[Filter]:
+    """Call factories; return their filters.
+
+    Raises:
+        ConfigError: one is no factory, or has made something else.
+        Exception: the factory's own.
+    """
+    check_filters(filters)
+    made = [make() for make in filters]
+    for each in made:
+        if not isinstance(each, Filter):
+            raise ConfigError(f"a factory of filters has made {each!r}; it must return a Filter")
+    return made
+
+
 def shared(filter_: Filter) -> Factory:
     """Return a factory that gives all connections the same filter.
 
@@ -36,7 +60,11 @@ def set_default(filters: Sequence[Factory]) -> None:
     """Set the filters of all connections of this process that are opened from now on.
 
     Connections that are opened with ``filters``, even with none, use those instead.
+
+    Raises:
+        ConfigError: one of them is no function.
     """
+    check_filters(filters)
     global _default  # noqa: PLW0603 - a default of the process is what it is
     _default = tuple(filters)
 

@@ -15,7 +15,7 @@ from groupcomm.trace.steps import SILENT
 from groupcomm_client.events import Unfiltered
 from groupcomm_client.filters.chain import Chain
 from groupcomm_client.filters.envelope import open_envelope_untrusted
-from groupcomm_client.filters.factories import Factory
+from groupcomm_client.filters.factories import Factory, make_filters
 from groupcomm_client.filters.roles import Filter, Outgoing, SystemEvent
 
 CHAINS: Final = 64
@@ -59,12 +59,13 @@ class Filtering:
 
         Raises:
             LocalProtocolError: a bad name, or one twice.
+            ConfigError: one is no factory of a filter.
         """
         self._session = session
         self._clock = clock
         self.now = clock()
         self.steps = SILENT
-        self._current = Chain([make() for make in filters], self)
+        self._current = Chain(make_filters(filters), self)
         self._chains = {self._current.prefix: self._current}
         self._next: Sequence[Filter] | None = None
 
@@ -128,7 +129,7 @@ class Filtering:
     def start(self) -> None:
         """Start the filters: the session has its identity."""
         self.now = self._clock()
-        self._current.each(lambda manager, step: manager.start(step))
+        self._current.start()
 
     def notified(self, event: SystemEvent) -> None:
         """Notify the filters of an event for the program; a view puts waiting filters into use."""
@@ -143,8 +144,9 @@ class Filtering:
 
         Raises:
             LocalProtocolError: a name is invalid or occurs twice, or there were too many changes.
+            ConfigError: one is no factory of a filter.
         """
-        made = [make() for make in filters]
+        made = make_filters(filters)
         chain = Chain(made, self)
         if chain.prefix not in self._chains and len(self._chains) == CHAINS:
             raise LocalProtocolError(
@@ -157,7 +159,10 @@ class Filtering:
         assert self._next is not None
         old, made = self._current, self._next
         self._next = None
-        old.each(lambda manager, step: manager.finish(step), local_only=True)
+        old.each(
+            lambda manager, step: manager.finish(step),
+            but=[one for one in old.filters if one.on_wire],
+        )
         new = Chain(made, self)
         kept = self._chains.get(new.prefix)
         if kept is not None:
@@ -166,13 +171,9 @@ class Filtering:
             new = Chain([state.get(one.name, one) if one.on_wire else one for one in made], self)
         self._current = self._chains[new.prefix] = new
         self.steps = SILENT
-        for one in old.filters:
-            if not one.on_wire and one not in new.filters:
-                one.manager.end()
-        running = {id(one) for one in old.filters}
-        for step in new.steps_up():
-            if id(step.filter) not in running:
-                step.filter.manager.start(step)
+        staying = [one for one in old.filters if one.on_wire or one in new.filters]
+        old.each(lambda manager, _: manager.end(), but=staying)
+        new.each(lambda manager, step: manager.start(step), but=old.filters)
 
     # ---- time ----
 

@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.errors import Code, LocalProtocolError, PlaceAhead, SessionEnded
 from groupcomm.events import Message
+from groupcomm_client.arguments import check_names, check_seconds
 from groupcomm_client.connection import GOODBYE_S, Connection
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history.channel_reader import ChannelReader
@@ -118,11 +119,12 @@ class Subscription:
         """Return the next event: a message, a view, `CaughtUp` or `Gap`.
 
         Args:
-            timeout_s: the longest wait in seconds; None for no limit.
+            timeout_s: the longest wait in seconds, 0 for less; None for no limit.
 
         Raises:
             TimeoutError: no event has arrived in time.
-            LocalProtocolError: no archive has answered, and only one can have what comes next.
+            LocalProtocolError: no archive has answered, and only one can have what comes next; or
+                `timeout_s` is no number.
             PlaceAhead: the place from which this goes on is ahead of the history.
             AccessRefused: the rules of the archives' daemons do not allow it.
             SessionEnded: the session is over, and no event is left.
@@ -138,6 +140,7 @@ class Subscription:
     ) -> _Found:
         """Make a call that receives; raise TimeoutError if it takes longer than `seconds`."""
         found: list[_Found] = []
+        seconds = check_seconds("timeout_s", seconds)
 
         async def receive() -> None:
             found.append(await call())
@@ -147,10 +150,13 @@ class Subscription:
         return found[0]
 
     async def _receive(self, most: int, timeout_s: float | None) -> list[Given]:
+        self._connection.protocol.check_own()
         self._received += 1
         if not self._received % 64:
             await self._loop.checkpoint()
-        until = None if timeout_s is None else time.monotonic() + timeout_s
+        until = None
+        if timeout_s is not None:
+            until = time.monotonic() + check_seconds("timeout_s", timeout_s)
         while True:
             wake = self._has_events  # first, as a thread may add events as soon as this has looked
             while self._may_give and (popped := self._pop(1 if self._makes_cursor else most)):
@@ -258,6 +264,7 @@ class Subscription:
                 archives refuse it; somebody else has moved the cursor; no archive answers.
             SessionEnded: the session is over.
         """
+        self._connection.protocol.check_own()
         if self._cursor is None:
             raise LocalProtocolError(
                 "this subscription has no cursor: begin it with start=Cursor(name)"
@@ -265,6 +272,8 @@ class Subscription:
         place = self.position if position is None else position
         if place is None:
             return
+        if not isinstance(place, Position):
+            raise LocalProtocolError(f"{place!r} is no position: write that of an event")
         if self.position is None or place > self.position:
             raise LocalProtocolError(
                 f"{place} cannot be acknowledged, as the subscription has not given as much yet"
@@ -499,14 +508,15 @@ async def subscribe(
     gap_wait_s: float = GAP_WAIT_S,
 ) -> AsyncIterator[Subscription]:
     """Subscribe for the length of a block; see `Connection.subscribe`."""
-    names = (groups,) if isinstance(groups, str) else tuple(groups)
+    connection.protocol.check_own()
+    names = check_names(groups)
     if not names:
         raise LocalProtocolError("there is no group to subscribe to; name one")
     if compacted and len(names) > 1:
         raise LocalProtocolError(
             "archives compact each group by itself: subscribe with compacted=True to one group"
         )
-    if not 0 <= gap_wait_s < inf:
+    if check_seconds("gap_wait_s", gap_wait_s) == inf or gap_wait_s < 0:
         raise LocalProtocolError(f"gap_wait_s is {gap_wait_s}; it must be 0 or more seconds")
     begin, cursor = _check_start(start), None
     if isinstance(begin, Cursor):

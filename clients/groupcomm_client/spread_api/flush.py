@@ -40,7 +40,7 @@ _layers: dict[int, Flush] = {}
 
 
 def _layer(mbox: int) -> Flush:
-    found = _layers.get(mbox)
+    found = _layers.get(mbox) if isinstance(mbox, int) else None
     if found is None:
         raise SpreadError(ILLEGAL_PARAM, f"mailbox {mbox} has no flush layer")
     return found
@@ -103,6 +103,8 @@ def FL_subgroupcast(
     """
     if not receivers:
         raise SpreadError(ILLEGAL_RECEIVERS, "nobody")
+    if isinstance(receivers, str) or not isinstance(receivers, Sequence):
+        raise SpreadError(ILLEGAL_RECEIVERS, f"{receivers!r} is no list of members")
     return _layer(mbox).send(service_type, group, mess_type, mess, tuple(receivers))
 
 

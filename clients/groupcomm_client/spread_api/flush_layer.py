@@ -18,10 +18,14 @@ from typing import Final, NamedTuple
 
 import attrs
 
+from groupcomm.errors import LocalProtocolError
+from groupcomm.names import check_group
 from groupcomm_client.spread_api.constants import (
     AGREED_MESS,
     CAUSED_BY_NETWORK,
     FIFO_MESS,
+    ILLEGAL_GROUP,
+    ILLEGAL_MESSAGE,
     RELIABLE_MESS,
     TRANSITION_MESS,
     UNRELIABLE_MESS,
@@ -114,6 +118,13 @@ class _Group:
     leaving: bool = False
 
 
+def _check_name(group: str) -> None:
+    try:
+        check_group(group)
+    except LocalProtocolError as error:
+        raise SpreadError(ILLEGAL_GROUP, str(error)) from None
+
+
 class Flush:
     """The flush layer of one mailbox."""
 
@@ -127,6 +138,7 @@ class Flush:
 
     def leave(self, name: str) -> None:
         """Ask to leave the group; nothing more is sent to it."""
+        _check_name(name)
         if name in self._groups:  # after the leave, others could not know the view of the message
             self._groups[name].leaving = True
         SP_leave(self.mbox, name)
@@ -150,6 +162,7 @@ class Flush:
         Raises:
             SpreadError: no flush is pending.
         """
+        _check_name(name)
         group = self._groups.get(name)
         if group is None or group.coming is None or group.flushed:
             raise SpreadError(
@@ -165,9 +178,12 @@ class Flush:
         """Send a message to a group, or to some of its members.
 
         Raises:
-            SpreadError: the group has no view yet, is flushed or is being left, or one receiver is
-                no member.
+            SpreadError: the group has no view yet, is flushed or is being left, one receiver is no
+                member, or an argument is of a wrong type.
         """
+        _check_name(name)
+        if not isinstance(mess, bytes | bytearray | memoryview):
+            raise SpreadError(ILLEGAL_MESSAGE, f"a message is of type {type(mess).__name__}")
         group = self._groups.get(name)
         if group is None or not group.view:
             raise SpreadError(
@@ -179,7 +195,9 @@ class Flush:
             raise SpreadError(ILLEGAL_STATE, f"{name!r} is being left: join it again")
         if not group.members.issuperset(to):
             raise SpreadError(ILLEGAL_RECEIVERS, f"not all are members of {name!r}")
-        if service_type & RELIABLE_MESS:  # it must come before its sender's flush, as with FIFO
+        if (
+            isinstance(service_type, int) and service_type & RELIABLE_MESS
+        ):  # it must come before its sender's flush, as with FIFO
             service_type ^= RELIABLE_MESS | FIFO_MESS
         text = name.encode() if to else b""
         kind = _SUBGROUP if to else _DATA

@@ -22,6 +22,7 @@ from groupcomm.errors import (
 )
 from groupcomm.host.addresses import DEFAULT_PORT
 from groupcomm.names import check_group
+from groupcomm_client.arguments import check_count, check_seconds, check_sequence
 from groupcomm_client.blocking import open_connection
 from groupcomm_client.options import ADMISSION_S, ConnectOptions
 from groupcomm_client.spread_api.constants import (
@@ -137,9 +138,9 @@ def SP_kill(mbox: int) -> None:
 
 
 def _address(spread_name: str) -> str | None:
-    if not spread_name or "/" in spread_name:  # a path, or tls://host:port
+    if not spread_name or "/" in str(spread_name):  # a path, or tls://host:port
         return spread_name or None
-    port, at, host = spread_name.partition("@")
+    port, at, host = spread_name.partition("@") if isinstance(spread_name, str) else ("", "", "")
     is_port = port.isascii() and port.isdigit() and 0 < int(port[:6]) <= 65535
     if not is_port or (at and not host):
         raise SpreadError(ILLEGAL_SPREAD, repr(spread_name))
@@ -149,7 +150,7 @@ def _address(spread_name: str) -> str | None:
 
 
 def _mailbox(mbox: int) -> Mailbox:
-    found = _mailboxes.get(mbox)
+    found = _mailboxes.get(mbox) if isinstance(mbox, int) else None
     if found is None:
         raise SpreadError(ILLEGAL_SESSION, f"mailbox {mbox}")
     return found
@@ -162,7 +163,7 @@ def keep_back(mbox: int, more: bool) -> None:
 
 def _remove(mbox: int) -> Mailbox:
     with _lock:
-        found = _mailboxes.pop(mbox, None)
+        found = _mailboxes.pop(mbox, None) if isinstance(mbox, int) else None
     if found is None:
         raise SpreadError(ILLEGAL_SESSION, f"mailbox {mbox}")
     return found
@@ -185,6 +186,15 @@ def _errors(mbox: int) -> Iterator[None]:
         raise SpreadError(error.code or CONNECTION_CLOSED, str(error)) from None
 
 
+@contextmanager
+def _refused(code: int) -> Iterator[None]:
+    """Raise one of Spread's numbers for an argument that is refused."""
+    try:
+        yield
+    except LocalProtocolError as error:
+        raise SpreadError(code, str(error)) from None
+
+
 # ---- groups ----
 
 
@@ -200,10 +210,8 @@ def SP_leave(mbox: int, group: str) -> None:
 
 def _change(mbox: int, group: str, *, join: bool) -> None:
     box = _mailbox(mbox)
-    try:
+    with _refused(ILLEGAL_GROUP):
         check_group(group)
-    except LocalProtocolError as error:
-        raise SpreadError(ILLEGAL_GROUP, str(error)) from None
     with _errors(mbox):
         box.connection.request_membership(group, join=join)
 
@@ -231,7 +239,14 @@ def SP_multigroup_scat_multicast(
     scat_mess: Sequence[bytes],
 ) -> int:
     """Send pieces as one message to several groups."""
-    return SP_multigroup_multicast(mbox, service_type, groups, mess_type, b"".join(scat_mess))
+    return SP_multigroup_multicast(mbox, service_type, groups, mess_type, _joined(scat_mess))
+
+
+def _joined(pieces: Sequence[bytes]) -> bytes:
+    try:
+        return b"".join(pieces)
+    except TypeError as error:
+        raise SpreadError(ILLEGAL_MESSAGE, f"the pieces must be bytes: {error}") from None
 
 
 def SP_multigroup_multicast(
@@ -250,9 +265,12 @@ def SP_multigroup_multicast(
         SpreadError: nothing was sent.
     """
     box = _mailbox(mbox)
-    level = level_of(service_type)
+    level = level_of(service_type) if isinstance(service_type, int) else None
     if level is None:
-        raise SpreadError(ILLEGAL_SERVICE, f"service type {service_type:#x}")
+        shown = hex(service_type) if isinstance(service_type, int) else repr(service_type)
+        raise SpreadError(ILLEGAL_SERVICE, f"service type {shown}")
+    if not isinstance(mess_type, int):
+        raise SpreadError(ILLEGAL_MESSAGE, f"mess_type is {mess_type!r}; write a number")
     with _errors(mbox):
         try:
             box.connection.multicast(
@@ -280,9 +298,12 @@ def SP_receive(mbox: int, time_out: float | None = None) -> Received_message | N
     """Wait for the next message of any kind; None if none comes within `time_out` seconds.
 
     Raises:
-        SpreadError: the session is over.
+        SpreadError: the session is over, or `time_out` is no number.
     """
     box = _mailbox(mbox)
+    if time_out is not None:
+        with _refused(ILLEGAL_MESSAGE):
+            time_out = check_seconds("time_out", time_out)
     with _errors(mbox):
         return box.receive(time_out)
 
@@ -291,6 +312,9 @@ def SP_scat_receive(
     mbox: int, sizes: Sequence[int], time_out: float | None = None
 ) -> tuple[Received_message, tuple[bytes, ...]] | None:
     """Receive a message as SP_receive does; cut the data into these sizes, and the rest."""
+    with _refused(ILLEGAL_MESSAGE):
+        for size in check_sequence("sizes", sizes):
+            check_count("a size", size, 0)
     found = SP_receive(mbox, time_out)
     if found is None:
         return None

@@ -4,7 +4,9 @@ A command is done when it exits, whatever it leaves in the background. It has a 
 own, which is killed if the command takes too long, or if this program is to end.
 """
 
+import argparse
 import fcntl
+import math
 import os
 import shutil
 import signal
@@ -19,8 +21,10 @@ import attrs
 import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.names import check_group
 from groupcomm_client.coordination.limits import MAX_DATA_BYTES
 from groupcomm_tools.commands.guardian import guardian
+from groupcomm_tools.terminal import Reports
 
 SHOWN_BYTES: Final = 500
 """The bytes of a failed command's standard error that others get."""
@@ -185,11 +189,67 @@ def _waiting_bytes(pipe: IO[bytes]) -> int:
     return int(struct.unpack("i", found)[0])
 
 
-async def set_on_sigterm(
-    enough: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-) -> None:
-    """Set an event at each SIGTERM, until cancelled; it has started once signals come here."""
-    with trio.open_signal_receiver(signal.SIGTERM) as signals:
-        task_status.started()
-        async for _ in signals:
-            enough.set()
+class CommandProgram:
+    """A program that handles with a command what it gets, until it is enough.
+
+    Args:
+        options: the options of its command line: group, command, count, duration_s.
+
+    Attributes:
+        reports: what it tells of its work.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.reports = Reports()
+        self._options = options
+        self._group = check_group(options.group)
+        self._command: Sequence[str] = options.command
+        self._fault: CannotStart | None = None
+        self._ended = 0
+        self._enough = trio.Event()
+
+    async def run(self) -> None:
+        """Handle what comes until it is enough."""
+        raise NotImplementedError
+
+    def play(self) -> None:
+        """Run to the end.
+
+        Raises:
+            ConfigError: there is no such command.
+            CannotStart: the command cannot be started any more.
+        """
+        check_command(self._command)
+        with self.reports:
+            trio.run(self.run)
+        if self._fault is not None:
+            raise self._fault
+
+    def give_up(self, fault: CannotStart) -> None:
+        """End the program, as its command cannot be started."""
+        self._fault = fault
+        self._enough.set()
+
+    def count_one(self) -> None:
+        """Note that something was handled."""
+        self._ended += 1
+        if self._ended == self._options.count:
+            self._enough.set()
+
+    async def until_enough(self, place: str) -> None:
+        """Say where it is; wait for the count or the duration, a SIGTERM, or until it gives up."""
+        seconds = self._options.duration_s
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._await_sigterm)  # before it says that it is there
+            self.reports.say(place)
+            with trio.move_on_after(math.inf if seconds is None else seconds):
+                await self._enough.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _await_sigterm(
+        self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                self._enough.set()

@@ -1,25 +1,20 @@
 """`groupcomm serve`: handle the requests to a group with a command, such as a script."""
 
 import argparse
-from collections.abc import Sequence
-from math import inf
 from typing import Final
 
 import trio
 
 from groupcomm.host.option_types import one_or_more, positive
-from groupcomm.names import check_group
 from groupcomm_client.coordination import Request, serve
 from groupcomm_tools.commands.children import (
     CannotStart,
     CommandFailed,
-    check_command,
+    CommandProgram,
     execute,
-    set_on_sigterm,
 )
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
-from groupcomm_tools.terminal import Reports
 
 EXAMPLE: Final = "groupcomm serve loud -- tr a-z A-Z"
 
@@ -59,62 +54,34 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         CannotStart: the command cannot be started any more; other servers get the requests.
     """
-    check_command(options.command)
-    server = Server(options)
-    with server.reports:
-        trio.run(server.run)
-    if server.fault is not None:
-        raise server.fault
+    Server(options).play()
     return 0
 
 
-class Server:
-    """A server that handles requests with a command.
-
-    Args:
-        options: the options of the command line.
-
-    Attributes:
-        fault: the error that has ended the service, if one has.
-    """
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.fault: CannotStart | None = None
-        self._options = options
-        self._group = check_group(options.group)
-        self._command: Sequence[str] = options.command
-        self.reports = Reports()
-        self._handled = 0
-        self._enough = trio.Event()
+class Server(CommandProgram):
+    """A server that handles requests with a command."""
 
     async def run(self) -> None:
         """Serve until it is enough."""
-        duration_s = inf if self._options.duration_s is None else self._options.duration_s
-        with trio.move_on_after(duration_s):
-            async with connect_trio(self._options) as connection, trio.open_nursery() as nursery:
-                await nursery.start(set_on_sigterm, self._enough)  # before it says that it is there
-                nursery.start_soon(serve, connection, self._group, self._handle)
-                self.reports.say(f"serving {self._group} as {connection.name}")
-                await self._enough.wait()
-                await trio.sleep(LAST_REPLY_S)
-                nursery.cancel_scope.cancel()
+        async with connect_trio(self._options) as connection, trio.open_nursery() as nursery:
+            nursery.start_soon(serve, connection, self._group, self._handle)
+            await self.until_enough(f"serving {self._group} as {connection.name}")
+            await trio.sleep(LAST_REPLY_S)
+            nursery.cancel_scope.cancel()
 
     async def _handle(self, request: Request) -> bytes:
         """Return the output of the command for a request."""
         try:
             return await self._execute(request)
         except CannotStart as error:
-            self.fault = error
-            self._enough.set()
+            self.give_up(error)
             await trio.sleep_forever()  # without a reply, so the next server handles it
             raise
         except CommandFailed as error:
             self.reports.say(f"a request of {request.caller.name} has failed here: {error}")
             raise
         finally:
-            self._handled += 1
-            if self._handled == self._options.count:
-                self._enough.set()
+            self.count_one()
 
     async def _execute(self, request: Request) -> bytes:
         with trio.move_on_after(self._options.command_s):

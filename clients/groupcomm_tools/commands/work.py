@@ -2,8 +2,6 @@
 
 import argparse
 import json
-from collections.abc import Sequence
-from math import inf
 from typing import Final
 
 import trio
@@ -18,13 +16,11 @@ from groupcomm_client.coordination.working import AT_ONCE, DEADLINE_S, TRIES
 from groupcomm_tools.commands.children import (
     CannotStart,
     CommandFailed,
-    check_command,
+    CommandProgram,
     execute,
-    set_on_sigterm,
 )
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
-from groupcomm_tools.terminal import Reports
 
 EXAMPLE: Final = "groupcomm work pages --name printers --at-once 2 -- lp -"
 
@@ -112,12 +108,7 @@ def run(options: argparse.Namespace) -> int:
     if looks:
         trio.run(look, options)
     else:
-        check_command(options.command)
-        working = Working(options)
-        with working.reports:
-            trio.run(working.run)
-        if working.fault is not None:
-            raise working.fault
+        Working(options).play()
     return 0
 
 
@@ -159,29 +150,12 @@ def print_json(worker: Worker) -> None:
     print(json.dumps({"waiting": worker.waiting, "workers": workers, "set_aside": aside}))
 
 
-class Working:
-    """A worker that does its jobs with a command.
-
-    Args:
-        options: the options of the command line.
-
-    Attributes:
-        fault: the error that has ended the work, if one has.
-    """
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.fault: CannotStart | None = None
-        self._options = options
-        self._group = check_group(options.group)
-        self._command: Sequence[str] = options.command
-        self.reports = Reports()
-        self._ended = 0
-        self._enough = trio.Event()
+class Working(CommandProgram):
+    """A worker that does its jobs with a command."""
 
     async def run(self) -> None:
         """Work until it is enough."""
         options = self._options
-        duration_s = inf if options.duration_s is None else options.duration_s
         async with (
             connect_trio(options) as connection,
             connection.work(
@@ -194,11 +168,8 @@ class Working:
             ) as worker,
             trio.open_nursery() as nursery,
         ):
-            await nursery.start(set_on_sigterm, self._enough)  # before it says that it is there
             nursery.start_soon(worker.work_off, self._do)
-            self.reports.say(f"working for {self._group} as {connection.name}")
-            with trio.move_on_after(duration_s):
-                await self._enough.wait()
+            await self.until_enough(f"working for {self._group} as {connection.name}")
             nursery.cancel_scope.cancel()
 
     async def _do(self, job: Job) -> None:
@@ -208,8 +179,7 @@ class Working:
             status = done.status
         except CannotStart as error:
             job.give_back()
-            self.fault = error
-            self._enough.set()
+            self.give_up(error)
             return
         finally:
             self._tell(job, status)
@@ -219,9 +189,7 @@ class Working:
             self.reports.say(f"a job of {job.sender.name} has failed here: {error}")
             raise
         job.done()
-        self._ended += 1
-        if self._ended == self._options.count:
-            self._enough.set()
+        self.count_one()
 
     def _tell(self, job: Job, status: int | None) -> None:
         """Print that a job has ended; `status` is None for a command that was killed."""

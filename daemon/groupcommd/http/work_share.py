@@ -23,7 +23,27 @@ BURST_S: Final = 0.002
 """Work that is done without a rest after a quiet time."""
 
 
-class WorkShare:
+class ShareOfAsker:
+    """The share of time as one asker uses it: an async context manager, one piece at a time."""
+
+    def __init__(self, share: "WorkShare", asker: Asker) -> None:
+        self._share = share
+        self._asker = asker
+
+    async def __aenter__(self) -> Self:
+        await self._share.begin(self._asker)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._share.end()
+
+
+class WorkShare(ShareOfAsker):
     """An async context manager around each piece of work, which must not wait for anything.
 
     The pieces of the server itself use it as it is, those of a connection by `of`.
@@ -39,30 +59,18 @@ class WorkShare:
     def __init__(
         self, clock: Callable[[], float] = time.thread_time, burst_s: float = BURST_S
     ) -> None:
+        super().__init__(self, Asker(Peer()))
         self._clock = clock
         self._burst_s = burst_s
         self._turns = Turns()
         self._is_busy = False  # with a piece of work, or with a rest before one
-        self._own = self.of(Asker(Peer()))
         self._paid_at = 0.0  # when earlier work has been rested for
         self._began = 0.0
         self.used_s = 0.0
 
-    def of(self, asker: Asker) -> "ShareOfAsker":
+    def of(self, asker: Asker) -> ShareOfAsker:
         """Return the same context manager for the pieces of work of a connection."""
         return ShareOfAsker(self, asker)
-
-    async def __aenter__(self) -> Self:
-        await self._own.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._own.__aexit__(kind, error, trace)
 
     async def begin(self, asker: Asker) -> None:
         """Wait for the turn of an asker, and until earlier work has been rested for."""
@@ -114,23 +122,3 @@ class WorkShare:
     def _pay(self, took_s: float) -> None:
         self.used_s += took_s
         self._paid_at = max(self._paid_at, trio.current_time()) + took_s / SHARE
-
-
-class ShareOfAsker:
-    """The share of time as one asker uses it: an async context manager, one piece at a time."""
-
-    def __init__(self, share: WorkShare, asker: Asker) -> None:
-        self._share = share
-        self._asker = asker
-
-    async def __aenter__(self) -> Self:
-        await self._share.begin(self._asker)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._share.end()

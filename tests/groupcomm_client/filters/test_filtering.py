@@ -22,6 +22,7 @@ from groupcomm_client.filters import (
     Path,
     ReceiveFilter,
     SendFilter,
+    SystemEvent,
     Unfiltered,
     Way,
     application_of,
@@ -184,6 +185,41 @@ def test_a_filter_that_fails_gives_the_message_and_the_reason() -> None:
     (event,) = session.given
     assert isinstance(event, Unfiltered)
     assert (event.message.data, "fails: it has failed" in event.why) == (b"a", True)
+
+
+class FailsAlways(Manager):
+    """Fails in each call, and is to be woken for ever."""
+
+    deadline = 0.0
+
+    def notified(self, event: SystemEvent, path: Path) -> None:
+        raise ValueError("not this one")
+
+    def delivered(self, message: Message, path: Path) -> None:
+        raise ValueError("nor this one")
+
+    def sent(self, message: Outgoing, number: int, path: Path) -> None:
+        raise ValueError("nor that")
+
+    def wake(self, path: Path) -> None:
+        raise ValueError("leave me asleep")
+
+
+def test_a_manager_that_fails_affects_no_event_and_no_message(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    session = Session([lambda: Filter("fails", manager=FailsAlways()), compression])
+    session.view(ANN)
+    session.come(b"a")
+    session.send(b"b")
+    assert session.filtering.wake_in_s == 0.0
+    session.filtering.wake()
+    assert session.filtering.deadline is None, "it is not woken without end"
+    assert session.data == [b"a"]
+    assert len(session.sent) == 1
+    said = {record.getMessage() for record in caplog.records}
+    assert said == {"the manager of the filter fails has failed"}
+    assert len(caplog.records) == 4
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "é", "x" * 65])

@@ -14,6 +14,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import DaemonView, MemberId
+from groupcomm_client.arguments import check_count
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
@@ -100,6 +101,7 @@ class Mutex:
             RulesDiffer: another program has joined with another form, or counts other programs.
             SessionEnded: the session is over, and no other follows.
         """
+        self.driver.check_own()
         await self._turn.__aenter__()
         try:
             with self.driver.thread_lock:
@@ -245,6 +247,7 @@ def check_form(form: str, programs: int | None) -> None:
 
     Raises:
         ConfigError: there is no such form, or `programs` comes with another one than ``agreed``.
+        LocalProtocolError: `programs` is no number from 1.
     """
     if form not in FORMS:
         raise ConfigError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
@@ -253,6 +256,8 @@ def check_form(form: str, programs: int | None) -> None:
             f"programs is {programs}; it is for the form 'agreed' only: leave it out, or "
             "choose that form"
         )
+    if programs is not None:
+        check_count("programs", programs)
 
 
 @asynccontextmanager
@@ -281,7 +286,7 @@ async def join_mutex(
 
     Raises:
         ConfigError: there is no such form, or `programs` comes with another form than ``agreed``.
-        LocalProtocolError: the name of the group is invalid.
+        LocalProtocolError: the name of the group is invalid, or `programs` is no number from 1.
         AccessRefused: the daemon's rules do not allow to join it, or no longer.
         SessionEnded: the session is over, and no other follows.
     """

@@ -13,8 +13,10 @@ import msgspec
 
 from groupcomm.errors import ConfigError
 from groupcomm.events import MemberId, Message
+from groupcomm_client.arguments import check_function
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving
+from groupcomm_client.coordination.limits import check_data
 from groupcomm_client.coordination.mutex.contender import Contender
 from groupcomm_client.coordination.mutex.mutex import (
     DEFAULT_FORM,
@@ -46,9 +48,11 @@ async def use(mutex: Mutex, data: bytes) -> None:
     Nobody says whether a resource was there and has accepted it.
 
     Raises:
+        LocalProtocolError: the data are no bytes, or larger than MAX_DATA_BYTES, 64 MiB less 1 KiB.
         MutexLost: this program has lost the mutex in the block that it is in. The mutex is
             requested anew by then, so the resource could take the use for one of the next tenure.
     """
+    check_data("the use", data)
     with mutex.driver.thread_lock:
         mutex.check_tenure()
         mutex.driver.send(_encoder.encode(Use(data)))
@@ -144,12 +148,14 @@ async def keep_resource(
         connection: a connection for this alone; nothing else may receive from it.
         group: the group of the mutex.
         on_use: is called with the data of each `use` and the holder that sent it, in the agreed
-            order.
+            order. Its error ends this block, as a use that has failed cannot be undone.
         form: the form of the mutex, ``agreed`` or ``acknowledged``.
         programs: see `join_mutex`.
 
     Raises:
         ConfigError: the form is another one; the queue of Lamport's form has no agreed order.
+        LocalProtocolError: the name of the group is invalid, `programs` is no number from 1, or
+            `on_use` no function.
         RulesDiffer: a program of the group has joined the mutex with another form or `programs`.
         AccessRefused: the daemon's rules do not allow to join the group, or no longer.
         SessionEnded: the session is over, and no other follows; also at the end of the block.
@@ -157,6 +163,7 @@ async def keep_resource(
     if form not in ORDERED_FORMS:
         raise ConfigError(f"form is {form!r}; a resource needs {' or '.join(ORDERED_FORMS)}")
     check_form(form, programs)
+    check_function("on_use", on_use)
 
     def make(session: Connection) -> Contender:
         return make_contender(form, session.member, group, programs, session.view)
