@@ -38,8 +38,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Refuse a test whose fixtures use a virtual clock that does not count: pytest-trio reads only
     the test's own arguments, and the test would run on real time.
     """
-    if isinstance(item, pytest.Function) and "autojump_clock" in item.fixturenames:
-        if "autojump_clock" not in item._fixtureinfo.argnames:
+    if isinstance(item, pytest.Function):
+        unnamed = set(item.fixturenames) - set(item._fixtureinfo.argnames)
+        if "autojump_clock" in unnamed:
             raise pytest.UsageError(f"{item.nodeid} must name autojump_clock itself")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write down what there is, to the first argument; end with the second one, or run on."""
+    """Write down what there is, to the first argument; end with the second one, run on, or copy."""
     found = {
         "pid": os.getpid(),
         "folder": str(Path.cwd()),
@@ -22,4 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     print("said", file=sys.stderr)
     if arguments[1] == "sleep":
         time.sleep(60.0)
+    if arguments[1] == "copy":
+        sys.stdout.writelines(sys.stdin)
+        return 0
     return int(arguments[1])
