@@ -74,6 +74,10 @@ class ForkedProcess:
             with contextlib.suppress(ProcessLookupError):  # the process has just ended
                 os.kill(self.pid, number)
 
+    def kill(self) -> None:
+        """End the process at once, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
     def _has_ended(self, timeout: float | None) -> bool:
         if self.returncode is None:
             end = select.poll()  # select cannot watch high descriptors

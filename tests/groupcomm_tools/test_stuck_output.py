@@ -55,7 +55,7 @@ def until(what: Callable[[], Any]) -> Any:
 @contextmanager
 def running(*words: str, **streams: int) -> Iterator[WarmProcess]:
     """Run a command; once the block is over it must end in order, although it is stuck."""
-    process = WarmProcess(*words, **streams)
+    process = WarmProcess(*words, environment=None, **streams)
     try:
         yield process
         assert process.poll() is None

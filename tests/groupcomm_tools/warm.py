@@ -5,7 +5,6 @@ documentation, and some of each command, start it as users do.
 """
 
 import os
-import signal
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +51,7 @@ class WarmProcess:
         self.poll = self._process.poll
         self.wait = self._process.wait
         self.send_signal = self._process.send_signal
+        self.kill = self._process.kill
 
     def __enter__(self) -> Self:
         return self
@@ -67,10 +67,6 @@ class WarmProcess:
     def returncode(self) -> int | None:
         """Return the exit status; None while the process is not known to have ended."""
         return self._process.returncode
-
-    def kill(self) -> None:
-        """End it at once."""
-        self.send_signal(signal.SIGKILL)
 
     def communicate(self, given: str = "", timeout: float | None = None) -> tuple[str, str]:
         """Write its input, wait for its end, and return what it has written.

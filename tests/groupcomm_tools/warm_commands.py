@@ -1,12 +1,18 @@
-"""`groupcomm` with what its commands import, for processes that are forked from this one."""
+"""`groupcomm` with what its commands import, for processes that are forked from this one.
+
+The word `reader` and a number start the process that sends from the files of an archive, in pieces
+of so many rows.
+"""
 
 import faulthandler
 import importlib
 import warnings
 from collections.abc import Sequence
 from typing import Final
+from unittest.mock import patch
 
 from groupcomm_tools import cli
+from groupcomm_tools.archive import file_reader, pieces
 
 IMPORTED: Final = (
     *(f"groupcomm_tools.commands.{name}" for name in ("chat", "history", "record", "request")),
@@ -25,4 +31,8 @@ warnings.filterwarnings("ignore", ".* is multi-threaded, use of fork", Deprecati
 def main(arguments: Sequence[str]) -> int:
     """Run the command."""
     faulthandler.enable()  # at SIGABRT it says where it is
+    if arguments[0] == "reader":
+        with patch.object(pieces, "PIECE_ROWS", int(arguments[1])):  # a test has little data
+            file_reader.main()
+        return 0
     return cli.main(arguments)
