@@ -5,7 +5,9 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
+from typing import cast
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,6 +25,8 @@ def main(arguments: Sequence[str]) -> int:
     if arguments[1] == "sleep":
         time.sleep(60.0)
     if arguments[1] == "copy":
-        sys.stdout.writelines(sys.stdin)
+        stdout = cast(TextIOWrapper, sys.stdout)
+        stdout.reconfigure(errors="backslashreplace")  # as commands do; it asks where it is
+        stdout.writelines(sys.stdin)
         return 0
     return int(arguments[1])

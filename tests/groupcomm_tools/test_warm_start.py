@@ -63,18 +63,19 @@ def test_it_has_arguments_environment_and_folder_of_who_started_it(
 
 
 def test_it_has_the_standard_streams_that_it_is_given(server: ForkServer, tmp_path: Path) -> None:
-    given = tmp_path / "given"
-    given.write_text("größe\nno end")
-    for name in ("one", "other"):  # what one process has of a stream the next one has not
-        with given.open() as stdin, (tmp_path / f"{name}.out").open("w") as stdout:
-            streams = {"stdin": stdin.fileno(), "stdout": stdout.fileno()}
-            with (tmp_path / f"{name}.err").open("w") as stderr:
-                words = [str(tmp_path / name), "copy"]
-                process = server.start(words, **streams, stderr=stderr.fileno())
-            assert process.wait(PATIENCE_S) == 0
-            stdin.seek(0)  # the descriptors of both have one place in the file
-        assert (tmp_path / f"{name}.out").read_text() == given.read_text()
-        assert (tmp_path / f"{name}.err").read_text() == "said\n"
+    """Pipes, though the streams of the process that forks were files at its start."""
+    text = "größe\nno end"
+    for name in ("one", "other"):  # the one has nothing that is for the other
+        (stdin, given), (found, stdout), (said, stderr) = os.pipe(), os.pipe(), os.pipe()
+        words = [str(tmp_path / name), "copy"]
+        process = server.start(words, stdin=stdin, stdout=stdout, stderr=stderr)
+        for end in (stdin, stdout, stderr):
+            os.close(end)
+        with os.fdopen(given, "w") as writer:
+            writer.write(f"{name} {text}")
+        with os.fdopen(found) as output, os.fdopen(said) as messages:
+            assert (output.read(), messages.read()) == (f"{name} {text}", "said\n")
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
