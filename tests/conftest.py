@@ -34,6 +34,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse a test whose fixtures use a virtual clock that does not count: pytest-trio reads only
+    the test's own arguments, and the test would run on real time.
+    """
+    if isinstance(item, pytest.Function):
+        unnamed = set(item.fixturenames) - set(item._fixtureinfo.argnames)
+        if "autojump_clock" in unnamed:
+            raise pytest.UsageError(f"{item.nodeid} must name autojump_clock itself")
+
+
 def pytest_collection_finish() -> None:
     """Have the collector of cycles ignore all imported objects."""
     gc.collect()

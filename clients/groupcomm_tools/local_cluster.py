@@ -91,7 +91,7 @@ class LocalDaemon:
                 command = [*self._prefix, sys.executable, "-m", "groupcommd", *arguments]
                 self._process = subprocess.Popen(command, stderr=log)
             else:
-                self._process = start_warm("groupcommd.cli", arguments, log.fileno())
+                self._process = start_warm("groupcommd.cli", arguments, stderr=log.fileno())
         with trio.move_on_after(within_s):
             while self._process.poll() is None:
                 if self._ports.exists():

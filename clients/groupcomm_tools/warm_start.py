@@ -1,8 +1,9 @@
 """Warm start: daemons are forked from a process that has imported everything they need.
 
 Importing a daemon takes some 0.4 s of processor time, forking one a hundredth of that. Each daemon
-is an ordinary process: it inherits modules, and the umask of the process that starts it. The
-process that forks ends once nobody can send it requests any more, as when the process that starts
+is an ordinary process: it inherits modules, and the umask of the process that starts it. Other
+commands can be started so, too: each has the standard streams that it is given. The process that
+forks ends once nobody can send it requests any more, as when the process that starts
 daemons was killed. They get a SIGTERM then, and leave in order.
 """
 
@@ -19,7 +20,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -33,6 +34,8 @@ LOST: Final = 255
 
 _REQUEST_BYTES: Final = 1 << 20
 _STATUS: Final = struct.Struct("=i")
+_STREAMS: Final = ("stdin", "stdout", "stderr")
+"""The standard streams, by descriptor."""
 
 
 class ForkedProcess:
@@ -71,6 +74,10 @@ class ForkedProcess:
             with contextlib.suppress(ProcessLookupError):  # the process has just ended
                 os.kill(self.pid, number)
 
+    def kill(self) -> None:
+        """End the process at once, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
     def _has_ended(self, timeout: float | None) -> bool:
         if self.returncode is None:
             end = select.poll()  # select cannot watch high descriptors
@@ -93,20 +100,27 @@ class ForkServer:
             command = [sys.executable, "-m", __name__, module, str(far.fileno())]
             self._process = subprocess.Popen(command, pass_fds=[far.fileno()])
 
-    def start(self, arguments: Sequence[str], stderr: int) -> ForkedProcess:
+    def start(self, arguments: Sequence[str], **streams: int) -> ForkedProcess:
         """Call ``main(arguments)`` in a new process.
 
         Args:
             arguments: arguments of the command line.
-            stderr: descriptor of its standard error.
+            streams: descriptors for its standard streams, by name: stdin, stdout, stderr. The
+                others are those of the process that forks.
 
         Raises:
             OSError: the process that forks has ended.
         """
         status, far = os.pipe()
-        request = {"arguments": arguments, "env": dict(os.environ), "folder": str(Path.cwd())}
+        request = {
+            "arguments": arguments,
+            "env": dict(os.environ),
+            "folder": str(Path.cwd()),
+            "streams": [_STREAMS.index(name) for name in streams],
+        }
         try:
-            socket.send_fds(self._channel, [json.dumps(request).encode()], [stderr, far])
+            sent = [far, *streams.values()]
+            socket.send_fds(self._channel, [json.dumps(request).encode()], sent)
             pid = self._channel.recv(_STATUS.size)
             if not pid:
                 raise ConnectionResetError("the process that forks daemons has ended")
@@ -134,23 +148,23 @@ def _close_all() -> None:
 
 
 @trio.lowlevel.enable_ki_protection  # ^C between a request and its answer would mix answers up
-def start_warm(module: str, arguments: Sequence[str], stderr: int) -> ForkedProcess:
+def start_warm(module: str, arguments: Sequence[str], **streams: int) -> ForkedProcess:
     """Call ``main(arguments)`` of a module in a new process that has imported it already.
 
     Args:
         module: name of the module.
         arguments: arguments of the command line, without the program's name.
-        stderr: descriptor of its standard error.
+        streams: see `ForkServer.start`.
     """
     with _one_at_a_time:
         key = (module, *_read_at_start())
         if key in _servers:
             try:
-                return _servers[key].start(arguments, stderr)
+                return _servers[key].start(arguments, **streams)
             except OSError:  # the process was killed
                 _servers.pop(key).close()
         _servers[key] = ForkServer(module)
-        return _servers[key].start(arguments, stderr)
+        return _servers[key].start(arguments, **streams)
 
 
 def _read_at_start() -> list[str]:
@@ -189,19 +203,21 @@ class _Forks:
                 with contextlib.suppress(
                     ConnectionError
                 ):  # the process that starts daemons is gone
-                    text, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST_BYTES, 2)
+                    text, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST_BYTES, 4)
                 if not text:
                     return None
-                if self._fork(*descriptors):
-                    request: dict[str, Any] = json.loads(text)
+                request: dict[str, Any] = json.loads(text)
+                status, *given = descriptors
+                if self._fork(status, dict(zip(request["streams"], given, strict=True))):
                     return request
 
-    def _fork(self, stderr: int, status: int) -> bool:
+    def _fork(self, status: int, streams: Mapping[int, int]) -> bool:
         """Fork once; return whether this is the new process."""
         parent = os.getpid()
         pid = os.fork()
         if pid:
-            os.close(stderr)
+            for given in streams.values():
+                os.close(given)
             self._statuses[pid] = status
             self._channel.send(_STATUS.pack(pid))
             return False
@@ -210,8 +226,10 @@ class _Forks:
             end.close()
         for descriptor in (status, *self._statuses.values()):
             os.close(descriptor)
-        os.dup2(stderr, sys.stderr.fileno())
-        os.close(stderr)
+        for number, given in streams.items():
+            os.dup2(given, number)
+            os.close(given)
+            _renew(number)
         end_with_parent(signal.SIGTERM, parent)
         return True
 
@@ -224,6 +242,23 @@ class _Forks:
                     os.write(status, _STATUS.pack(os.waitstatus_to_exitcode(code)))
                 os.close(status)
                 del self._statuses[pid]
+
+
+def _renew(number: int) -> None:
+    """Make the object of a standard stream anew, as an interpreter does at its start."""
+    name = _STREAMS[number]
+    former = getattr(sys, name)
+    lines = name == "stderr" or former.write_through or os.isatty(number)
+    stream = os.fdopen(
+        number,
+        "r" if number == 0 else "w",
+        buffering=1 if lines else -1,
+        encoding=former.encoding,
+        errors=former.errors,
+        closefd=False,
+    )
+    setattr(sys, name, stream)
+    setattr(sys, f"__{name}__", stream)
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

@@ -5,11 +5,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
+from typing import cast
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write down what there is, to the first argument; end with the second one, or run on."""
+    """Write down what there is, to the first argument; end with the second one, run on, or copy."""
     found = {
         "pid": os.getpid(),
         "folder": str(Path.cwd()),
@@ -22,4 +24,9 @@ def main(arguments: Sequence[str]) -> int:
     print("said", file=sys.stderr)
     if arguments[1] == "sleep":
         time.sleep(60.0)
+    if arguments[1] == "copy":
+        stdout = cast(TextIOWrapper, sys.stdout)
+        stdout.reconfigure(errors="backslashreplace")  # as commands do; it asks where it is
+        stdout.writelines(sys.stdin)
+        return 0
     return int(arguments[1])

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from groupcomm.level import LEVELS
 from groupcomm_client import Connection, connect
 from groupcomm_log.reader import LogReader
 from groupcomm_tools.running_cluster import RunningCluster
+from tests.groupcomm_tools.warm import PIPE, WarmProcess
 
 PATIENCE_S = 20.0
 COUNT = 20
@@ -31,13 +30,8 @@ class RecorderProcess:
     """
 
     def __init__(self, unix: Path, folder: Path, *more: str, heard: bool = True) -> None:
-        command = [sys.executable, "-m", "groupcomm_tools.cli", "record", "g", "--json"]
-        self._process = subprocess.Popen(
-            [*command, "--to", str(folder), "--address", str(unix), *more],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words = ("record", "g", "--json", "--to", str(folder), "--address", str(unix), *more)
+        self._process = WarmProcess(*words, stdout=PIPE, stderr=PIPE)
         self.told: list[dict[str, Any]] = []
         self._last_words = ""
         self._listener = Thread(target=self._listen if heard else self._close)
@@ -106,7 +100,7 @@ class RecorderProcess:
         if ask:
             self._process.send_signal(signal.SIGTERM)
         error = await trio.to_thread.run_sync(self.last_words)
-        return self._process.returncode, error
+        return self._process.wait(), error
 
 
 async def until_joined(connection: Connection) -> None:

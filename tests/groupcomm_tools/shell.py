@@ -2,14 +2,14 @@
 
 import io
 import os
-import subprocess
 import sys
 import threading
 from contextlib import redirect_stderr, redirect_stdout
-from typing import AnyStr
+from typing import IO, AnyStr, Protocol
 from unittest.mock import patch
 
 from groupcomm_tools.cli import main
+from tests.groupcomm_tools.warm import PIPE, WarmProcess
 
 PATIENCE_S = 20.0
 
@@ -33,7 +33,18 @@ def tell(*words: str, given: str = "", environment: dict[str, str] | None = None
     return status, output.getvalue(), messages.getvalue()
 
 
-def finish(process: subprocess.Popen[AnyStr]) -> tuple[AnyStr, AnyStr]:
+class Process(Protocol[AnyStr]):
+    """What `finish` needs of a process."""
+
+    stdin: IO[AnyStr] | None
+    stdout: IO[AnyStr] | None
+    stderr: IO[AnyStr] | None
+
+    def kill(self) -> None: ...
+    def wait(self) -> int: ...
+
+
+def finish(process: Process[AnyStr]) -> tuple[AnyStr, AnyStr]:
     """Close the input of a process whose lines were read; return the rest of output and messages.
 
     `communicate` would lose what `readline` has read ahead: a part of a line, where the process
@@ -74,16 +85,10 @@ class Shell:
         """Return the command line that runs `groupcomm` with these words."""
         return [sys.executable, "-m", "groupcomm_tools.cli", *words]
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str) -> WarmProcess:
         """Start a command, whose output the caller reads."""
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            self.command(*words),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
-            env=self.environment,
+        return WarmProcess(
+            *words, environment=self.environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
         )
 
     def tell(self, *words: str, given: str = "") -> Told:
@@ -94,4 +99,4 @@ class Shell:
         """Run a command in a process of its own to its end; return the result."""
         process = self.start(*words)
         output, messages = process.communicate(given, timeout=PATIENCE_S)
-        return process.returncode, output, messages
+        return process.wait(), output, messages

@@ -17,6 +17,7 @@ from groupcomm_tools.chat.commands import InputLines
 from groupcomm_tools.chat.session import readable
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell, finish
+from tests.groupcomm_tools.warm import WarmProcess
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +26,13 @@ def shell() -> Iterator[Shell]:
         yield Shell(daemons.address("a"))
 
 
-def say(process: subprocess.Popen[str], text: str) -> None:
+def say(process: WarmProcess, text: str) -> None:
     assert process.stdin is not None
     process.stdin.write(text)
     process.stdin.flush()
 
 
-def hear(process: subprocess.Popen[str], count: int) -> list[dict[str, Any]]:
+def hear(process: WarmProcess, count: int) -> list[dict[str, Any]]:
     assert process.stdout is not None
     return [json.loads(process.stdout.readline()) for _ in range(count)]
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from groupcomm_tools.commands.children import (
 from groupcomm_tools.commands.guardian import Guardian
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_tools.shell import Shell
+from tests.groupcomm_tools.warm import WarmProcess
 
 PATIENCE_S = 30.0
 
@@ -111,7 +111,7 @@ async def test_a_command_that_cannot_be_started_is_told_apart_from_one_that_fail
 
 
 @contextmanager
-def running(shell: Shell, *words: str) -> Iterator[subprocess.Popen[str]]:
+def running(shell: Shell, *words: str) -> Iterator[WarmProcess]:
     process = shell.start(*words)
     assert process.stderr is not None
     try:

@@ -22,6 +22,8 @@ from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd import journal
 from groupcommd.logs import dropped_lines, set_up_logs
 from groupcommd.process import notify_systemd
+from tests.groupcomm_tools.shell import tell
+from tests.groupcomm_tools.warm import WarmProcess
 
 PATIENCE_S = 30.0
 COMMAND = (sys.executable, "-m", "groupcomm_tools.cli")
@@ -51,11 +53,9 @@ def until(what: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def running(
-    *words: str, stdout: int | None = None, stderr: int | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+def running(*words: str, **streams: int) -> Iterator[WarmProcess]:
     """Run a command; once the block is over it must end in order, although it is stuck."""
-    process = subprocess.Popen([*COMMAND, *words], stdout=stdout, stderr=stderr)
+    process = WarmProcess(*words, environment=None, **streams)
     try:
         yield process
         assert process.poll() is None
@@ -127,8 +127,7 @@ def test_an_archive_serves(cluster: RunningCluster, tmp_path: Path, as_json: boo
         connect(address) as reader,
         running(
             *(*words, "--json") if as_json else words,
-            stdout=pipe if as_json else None,
-            stderr=None if as_json else pipe,
+            **{"stdout" if as_json else "stderr": pipe},
         ),
     ):
         until(lambda: members(connection, group))
@@ -144,13 +143,8 @@ def test_a_server_of_requests_answers(cluster: RunningCluster) -> None:
         with connect(cluster.address("a")) as connection:
             until(lambda: members(connection, "echo"))
         for text in ("a", "b"):
-            told = subprocess.run(
-                [*COMMAND, "request", "echo", text, *address],
-                check=True,
-                capture_output=True,
-                timeout=PATIENCE_S,
-            )
-            assert told.stdout.strip() == text.encode()
+            told = tell("request", "echo", text, *address)
+            assert (told[0], told[1].strip()) == (0, text)
 
 
 def members(connection: BlockingConnection, group: str) -> list[str]:

@@ -21,7 +21,7 @@ ENDS_AT_ONCE = f"""
 import os, sys
 from groupcomm_tools.warm_start import ForkServer
 server = ForkServer({MODULE!r})
-server.start([sys.argv[1], "0"], 2).wait()
+server.start([sys.argv[1], "0"], stderr=2).wait()
 print(server._process.pid, flush=True)
 os._exit(0)
 """
@@ -44,7 +44,7 @@ def wait_for(path: Path) -> None:
 
 def start(server: ForkServer, told: Path, end: str) -> ForkedProcess:
     with Path(f"{told}.log").open("wb") as log:
-        process = server.start([str(told), end], log.fileno())
+        process = server.start([str(told), end], stderr=log.fileno())
     wait_for(told)
     return process
 
@@ -60,6 +60,22 @@ def test_it_has_arguments_environment_and_folder_of_who_started_it(
     assert found["env"]["TOLD_LATER"] == "yes"
     assert (found["folder"], found["pid"]) == (str(tmp_path), process.pid)
     assert (tmp_path / "told.log").read_text() == "said\n"
+
+
+def test_it_has_the_standard_streams_that_it_is_given(server: ForkServer, tmp_path: Path) -> None:
+    """Pipes, though the streams of the process that forks were files at its start."""
+    text = "größe\nno end"
+    for name in ("one", "other"):  # the one has nothing that is for the other
+        (stdin, given), (found, stdout), (said, stderr) = os.pipe(), os.pipe(), os.pipe()
+        words = [str(tmp_path / name), "copy"]
+        process = server.start(words, stdin=stdin, stdout=stdout, stderr=stderr)
+        for end in (stdin, stdout, stderr):
+            os.close(end)
+        with os.fdopen(given, "w") as writer:
+            writer.write(f"{name} {text}")
+        with os.fdopen(found) as output, os.fdopen(said) as messages:
+            assert (output.read(), messages.read()) == (f"{name} {text}", "said\n")
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -99,7 +115,7 @@ def test_no_descriptor_stays_open(server: ForkServer, tmp_path: Path) -> None:
 
 def test_where_the_process_that_forks_was_killed_another_one_comes(tmp_path: Path) -> None:
     def told(name: str) -> ForkedProcess:
-        return start_warm(MODULE, [str(tmp_path / name), "sleep"], sys.stderr.fileno())
+        return start_warm(MODULE, [str(tmp_path / name), "sleep"], stderr=sys.stderr.fileno())
 
     one = told("one")
     wait_for(tmp_path / "one")
@@ -118,9 +134,9 @@ def test_what_an_interpreter_reads_at_its_start_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.marker = 'read'")
-    start_warm(MODULE, [str(tmp_path / "before"), "0"], sys.stderr.fileno()).wait()
+    start_warm(MODULE, [str(tmp_path / "before"), "0"], stderr=sys.stderr.fileno()).wait()
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    start_warm(MODULE, [str(tmp_path / "after"), "0"], sys.stderr.fileno()).wait()
+    start_warm(MODULE, [str(tmp_path / "after"), "0"], stderr=sys.stderr.fileno()).wait()
     found = [json.loads((tmp_path / name).read_text())["marker"] for name in ("before", "after")]
     assert found == ["", "read"]
 

@@ -84,7 +84,9 @@ async def listener(autojump_clock: trio.testing.MockClock) -> AsyncIterator[List
         yield made
 
 
-async def test_nobody_is_cut_off_before_its_time(listener: Listener) -> None:
+async def test_nobody_is_cut_off_before_its_time(
+    autojump_clock: trio.testing.MockClock, listener: Listener
+) -> None:
     began, oldest = trio.current_time(), listener.half_open[1]
     await listener.wait_for_room()
     assert GRACE_S <= trio.current_time() - began < GRACE_S + 0.1
@@ -98,7 +100,9 @@ async def test_nobody_is_cut_off_before_its_time(listener: Listener) -> None:
     )
 
 
-async def test_whoever_says_hello_makes_room_at_once(listener: Listener) -> None:
+async def test_whoever_says_hello_makes_room_at_once(
+    autojump_clock: trio.testing.MockClock, listener: Listener
+) -> None:
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(listener.wait_for_room)

@@ -127,7 +127,7 @@ async def is_refused(plant: Plant, name: str, why: str, pki: Path | None = None)
 
 
 async def test_a_session_ends_when_its_certificate_does(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch
+    plant: Plant, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign(plant.pki, [x509.DNSName("short")], file="short", lasts=timedelta(hours=1))
     async with plant.by("short") as short, plant.by("ann") as ann:
@@ -138,7 +138,9 @@ async def test_a_session_ends_when_its_certificate_does(
         assert await goes_on(ann)
 
 
-async def test_a_certificate_that_is_revoked_ends_its_session_at_a_reload(plant: Plant) -> None:
+async def test_a_certificate_that_is_revoked_ends_its_session_at_a_reload(
+    plant: Plant, autojump_clock: trio.testing.MockClock
+) -> None:
     async with plant.by("ann") as ann, plant.by("bob") as bob:
         plant.revoke("ann")
         plant.reload()
@@ -152,7 +154,9 @@ async def test_a_certificate_that_is_revoked_ends_its_session_at_a_reload(plant:
     assert plant.service.connections.refusals.counts == {"certificate": 1}
 
 
-async def test_all_certificates_of_a_principal_are_revoked(plant: Plant) -> None:
+async def test_all_certificates_of_a_principal_are_revoked(
+    plant: Plant, autojump_clock: trio.testing.MockClock
+) -> None:
     sign(plant.pki, [x509.DNSName("ann")], file="host")
     async with plant.by("ann") as ann, plant.by("host") as host:
         plant.revoke("--principal", "cert:ann")
@@ -165,7 +169,9 @@ async def test_all_certificates_of_a_principal_are_revoked(plant: Plant) -> None
         assert await is_refused(plant, "ann", "of cert:ann was revoked")
 
 
-async def test_a_certificate_that_nobody_has_here_is_revoked_by_its_serial(plant: Plant) -> None:
+async def test_a_certificate_that_nobody_has_here_is_revoked_by_its_serial(
+    plant: Plant, autojump_clock: trio.testing.MockClock
+) -> None:
     async with plant.by("ann") as ann:
         (shown,) = plant.service.connections.certificates().values()
         plant.revoke("--serial", f"{shown.serial:X}")
@@ -173,7 +179,9 @@ async def test_a_certificate_that_nobody_has_here_is_revoked_by_its_serial(plant
         assert await ends(ann, "revoked")
 
 
-async def test_sessions_end_whose_authority_is_gone(plant: Plant) -> None:
+async def test_sessions_end_whose_authority_is_gone(
+    plant: Plant, autojump_clock: trio.testing.MockClock
+) -> None:
     """One was added before, so that programs could change over."""
     make_authority(plant.pki / "new", 1.0)
     issue(plant.pki / "new", "eve", [], 1.0)
@@ -232,7 +240,7 @@ def let_all_write(path: Path) -> None:
     ids=["damaged", "writable", "gone"],
 )
 async def test_a_file_that_is_not_to_be_believed_changes_nothing(
-    spoil: Callable[[Path], None], said: str, plant: Plant
+    spoil: Callable[[Path], None], said: str, plant: Plant, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with plant.by("ann") as ann:
         plant.revoke("ann")

@@ -15,6 +15,7 @@ import trio
 
 from groupcomm_client.history.channel import PieceSealer
 from groupcomm_tools.archive.file_reader import REQUEST_BYTES, Answer, FileRead, Request
+from groupcomm_tools.warm_start import ForkedProcess
 
 ENDED: Final = "the process that sends from files has ended"
 RESTART_S: Final = 1.0
@@ -24,6 +25,11 @@ COMMAND: Final = (
     *(sys.executable, "-c"),
     "from groupcomm_tools.archive.file_reader import main; main()",  # pickles name the module
 )
+
+
+def start_process(archive: int) -> subprocess.Popen[bytes] | ForkedProcess:
+    """Start a process that gets its requests by a socket, given as a descriptor."""
+    return subprocess.Popen(COMMAND, stdin=archive, stdout=subprocess.DEVNULL)
 
 
 @attrs.define
@@ -74,7 +80,7 @@ class ReaderProcess:
         own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with trio.socket.from_stdlib_socket(own) as end:
             with other:
-                process = subprocess.Popen(COMMAND, stdin=other.fileno(), stdout=subprocess.DEVNULL)
+                process = start_process(other.fileno())
             try:
                 if await end.recv(1):
                     self._socket, self.pid = end, process.pid

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any, Final, Self
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import GroupView, Message
 from groupcomm_client.history.given import Given
+from tests.groupcomm_tools.warm import PIPE, WarmProcess
 
 PATIENCE_S: Final = 30.0
 
@@ -30,16 +29,8 @@ class ArchiveProcess:
     """
 
     def __init__(self, address: str, store: Path, groups: Sequence[str], *more: str) -> None:
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-X", "faulthandler", "-m", "groupcomm_tools.cli"),
-                *("history", "serve", "--json"),
-                *("--groups", ",".join(groups), "--store", str(store), "--address", address),
-                *more,
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        words = ("--groups", ",".join(groups), "--store", str(store), "--address", address, *more)
+        self._process = WarmProcess("history", "serve", "--json", *words, stdout=PIPE)
         self.reported: list[dict[str, Any]] = []
         self._changed = Condition()
         self._listener = Thread(target=self._listen, daemon=True)

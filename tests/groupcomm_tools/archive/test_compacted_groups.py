@@ -1,8 +1,6 @@
 """Real archives compact a group: who begins gets the last message of each key, and is told so."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from groupcomm_client.history import EARLIEST, CaughtUp, Compacted, Gap
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess
 from tests.groupcomm_client.kinds import PATIENCE_S
+from tests.groupcomm_tools.shell import tell
 
 GROUP = "prices"
 PAPERS = 5
@@ -80,10 +79,10 @@ def test_a_group_is_compacted_and_read(cluster: RunningCluster, tmp_path: Path) 
                 prices, _, parts = state(reader, last)
             assert prices == expected
             assert parts >= 1
-            command = [sys.executable, "-m", "groupcomm_tools.cli", "history", "read", GROUP]
-            options = ["--compacted", "--json", "--until", "now", "--address", cluster.address("b")]
-            told = subprocess.run([*command, *options], capture_output=True, check=True, text=True)
-            events = [json.loads(line) for line in told.stdout.splitlines()]
+            words = ("--compacted", "--json", "--until", "now", "--address", cluster.address("b"))
+            status, output, _ = tell("history", "read", GROUP, *words)
+            assert status == 0
+            events = [json.loads(line) for line in output.splitlines()]
             assert [each["event"] for each in events].count("compacted") >= 1
             assert second.end() == 0
 

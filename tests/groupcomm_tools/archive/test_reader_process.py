@@ -1,11 +1,12 @@
 """Another process sends, from the files of a log, what the archive itself would send."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -31,6 +32,7 @@ from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.file_reader import READY, FileRead, FileStream
 from groupcomm_tools.archive.reader_process import COMMAND, ReaderProcess
 from groupcomm_tools.archive.store import LogStore
+from groupcomm_tools.warm_start import start_warm
 from tests.groupcomm_tools.archive.test_store import (
     action_of,
     events_from,
@@ -39,6 +41,7 @@ from tests.groupcomm_tools.archive.test_store import (
     start_of,
     write,
 )
+from tests.groupcomm_tools.warm import MODULE
 
 KEY = bytes(range(32))
 
@@ -115,11 +118,8 @@ async def channel() -> AsyncIterator[Channel]:
 @pytest.fixture
 async def process(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ReaderProcess]:
     """Yield a process with small pieces, which is ready."""
-    code = (
-        "from groupcomm_tools.archive import file_reader, pieces; pieces.PIECE_ROWS = 7;"
-        " file_reader.main()"
-    )
-    monkeypatch.setattr(reader_process, "COMMAND", (sys.executable, "-c", code))
+    start = partial(start_warm, MODULE, ("reader", "7"))
+    monkeypatch.setattr(reader_process, "start_process", lambda end: start(stdin=end))
     monkeypatch.setattr(reader_process, "RESTART_S", 0.0)
     made = ReaderProcess()
     async with made.running():
@@ -242,9 +242,11 @@ async def test_another_process_is_started_if_one_has_ended(
     """Also if its end of the socket is closed before the archive has seen that."""
     wanted = far(log, action_of(start_of(events), place(events[-1])))
     assert process.pid is not None
+    end = os.pidfd_open(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     if is_over:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        select.select([end], [], [])
+    os.close(end)
     with pytest.raises(OSError, match="has ended"):
         await process.send(wanted, channel.own, channel.sealer)
     await trio.testing.wait_all_tasks_blocked()
