@@ -4,7 +4,7 @@ must go on, and those of the scene."""
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 import pytest
@@ -47,13 +47,18 @@ SCENES: Final[dict[str, Scene]] = {
 PROGRAM: Final = "tests.groupcomm_client.calls.forked_program"
 
 
+def long_alone(scene: Scene, long: Sequence[str]) -> bool:
+    """Return whether a scene has these forms only."""
+    return set(scene.forms) <= set(long)
+
+
 def cases(*long: str) -> pytest.MarkDecorator:
-    """Mark a test to be run with each scene, in each form that has its calls; some forms are long,
-    as the others run the same code."""
+    """Mark a test to be run with each scene, in each form that has its calls; some forms are long
+    where another one has them, too."""
     found = [
         pytest.param(
             *(form, scene),
-            marks=[pytest.mark.long] if form.name in long else [],
+            marks=[pytest.mark.long] * (form.name in long and not long_alone(scene, long)),
             id=f"{name}, {form.name}",
         )
         for name, scene in SCENES.items()
@@ -98,7 +103,7 @@ def play(
     form.run(scenario)
 
 
-@cases("asyncio")
+@cases("asyncio", "threads")
 def test_what_is_too_large_or_wrong_is_an_error_at_the_call(
     form: Form, scene: Scene, cluster: RunningCluster
 ) -> None:
@@ -115,7 +120,7 @@ def _of(told: tuple[Refused, ...] | str) -> tuple[Refused, ...]:
     return () if isinstance(told, str) else told
 
 
-@cases()
+@cases("trio", "threads")
 def test_a_function_that_raises_ends_at_most_its_call(
     form: Form, scene: Scene, cluster: RunningCluster
 ) -> None:
@@ -127,7 +132,7 @@ def test_a_function_that_raises_ends_at_most_its_call(
     play(form, scene, cluster.address("a"), act)
 
 
-@cases()
+@cases("trio", "asyncio")
 def test_a_call_waits_for_what_is_slow(form: Form, scene: Scene, cluster: RunningCluster) -> None:
     async def act(s: Stage, row: Row) -> None:
         if row.slow is None:
@@ -154,7 +159,7 @@ def test_a_call_waits_for_what_is_slow(form: Form, scene: Scene, cluster: Runnin
     play(form, scene, cluster.address("a"), act)
 
 
-@cases()
+@cases("trio", "threads")
 def test_a_call_that_was_cancelled_can_be_made_again(
     form: Form, scene: Scene, cluster: RunningCluster
 ) -> None:
@@ -170,7 +175,7 @@ def test_a_call_that_was_cancelled_can_be_made_again(
 @pytest.mark.parametrize(
     "form",
     [
-        pytest.param(form, marks=[pytest.mark.long] if form.name == "threads" else [], id=form.name)
+        pytest.param(form, marks=[pytest.mark.long] * (form.name != "trio"), id=form.name)
         for form in FORMS
     ],
 )
