@@ -4,7 +4,8 @@
 
 Every second run has two burning processes beside it, and more test processes. A test that fails
 once in ten runs is a fault of the test or of the product. Prints one line of JSON for each run,
-with the command that repeats its order; exit status 1 if a test was red in any.
+with the command that repeats its order; exit status 1 if a test was red in any. What pytest has
+said of a run with red tests is in build/flaky/SEED.txt.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from tests.campaigns.busy_starts import burning
@@ -23,6 +25,8 @@ from tests.campaigns.busy_starts import burning
 BURNERS: Final = 2
 WORKERS: Final = (3, 6)
 """Test processes without burners, and beside them: the second is more load than any gate has."""
+
+FOUND: Final = Path("build") / "flaky"
 
 _RED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|error|skipped)")
@@ -42,6 +46,9 @@ def play(seed: int, paths: Sequence[str], *, busy: bool) -> list[str]:
     red = _RED.findall(done.stdout)
     if done.returncode not in (0, 1):
         red.append(f"pytest: exit status {done.returncode}")
+    if red:
+        FOUND.mkdir(parents=True, exist_ok=True)
+        (FOUND / f"{seed}.txt").write_text(done.stdout)
     last = done.stdout.strip().splitlines()[-1]
     found = {
         "seed": seed,
