@@ -205,6 +205,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "access": {
             "rules": found.access.rules,
             "refused": dict(found.access.refused),
+            "bounds": dict(found.access.bounds),
             "foreign": found.access.foreign,
         },
         "connections": len(parts.connections),

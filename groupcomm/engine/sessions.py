@@ -36,6 +36,7 @@ from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
+from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import (
     encode_accepted,
     encode_answer,
@@ -190,7 +191,7 @@ class LocalSessions:
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
         self._closed: list[int] = []  # connections to close once their output is written
-        self.access_control.set_rules(settings.access, settings.quotas.groups)
+        self.access_control.set_rules(settings.access, settings.quotas)
         self.intake.set_quotas(settings.quotas)
 
     # ---- views ----
@@ -200,7 +201,7 @@ class LocalSessions:
     ) -> None:
         """Begin a view: `table` resolves names, and `groups` have members here."""
         self._view = view
-        self._table = table
+        self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several)
         for session in self.by_connection.values():
             if session.is_notified:
@@ -296,7 +297,7 @@ class LocalSessions:
             case ProgramSettings():
                 self._set_limits(event.limits)
                 self.intake.set_quotas(event.quotas)
-                self.set_rules(event.access, event.quotas.groups)
+                self.set_rules(event.access, event.quotas)
 
     def serve(self, now: float) -> bool:
         """Process requests of clients in turn (see Intake.serve), and end overdue sessions.
@@ -378,7 +379,7 @@ class LocalSessions:
                 self._output.principals.add(session.connection)
             if request.origins:
                 self._output.origins.add(session.connection)
-            session.takes_refusals = request.refusals
+            session.takes_refusals, session.takes_bounds = request.refusals, request.bounds
             session.takes_stopping = request.stopping
             session.takes_accepted = request.accepted
             if request.heartbeats:
@@ -482,16 +483,16 @@ class LocalSessions:
     def _refuse(self, session: DaemonSession, refused: Refused) -> None:
         """Tell a session of a refusal; end it if its client does not understand refusals."""
         if session.takes_refusals:
-            self._push(session, (encode_refused(refused),))
+            self._push(session, (encode_refused(refused, bounds=session.takes_bounds),))
             session.note_reply()
         else:
             self._end(session, Code.ILLEGAL_GROUP, str(refused))
 
     # ---- rules ----
 
-    def set_rules(self, access: Access, most_groups: int | None) -> None:
+    def set_rules(self, access: Access, quotas: Quotas) -> None:
         """Apply new rules: sessions that may no longer be in a group have to leave it."""
-        self.access_control.set_rules(access, most_groups)
+        self.access_control.set_rules(access, quotas)
         for session in list(self.by_connection.values()):
             session.allowed.clear()
             if DaemonSessionState.NEW < session.state <= DaemonSessionState.DRAINING:

@@ -211,11 +211,13 @@ class AccessStatus:
     Attributes:
         rules: the number of rules.
         refused: the number of refusals, by verb.
+        bounds: the number of joins refused at a bound, by its key in ``clients.quotas``.
         foreign: joins at other daemons that these rules would have refused.
     """
 
     rules: int
     refused: Counts
+    bounds: Counts
     foreign: int
 
 
@@ -365,6 +367,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         access=AccessStatus(
             rules=len(core.sessions.access_control.rules.rules),
             refused=_frozen(core.sessions.access_control.refusals),
+            bounds=_frozen(core.sessions.access_control.bounds),
             foreign=core.sessions.access_control.foreign_joins,
         ),
         traffic=_traffic(core),

@@ -132,6 +132,7 @@ class DaemonSession:
         bundle_limit: the limit in the WELCOME; 0 before.
         early: frames that were delivered before the WELCOME, and whether each may be dropped.
         takes_refusals: whether the client understands REFUSED frames.
+        takes_bounds: whether it understands in them which bound was reached.
         takes_stopping: whether the client understands STOPPING frames.
         takes_accepted: whether the client understands ACCEPTED frames.
         watch: the watch over its client; None if that sends no heartbeats.
@@ -170,6 +171,7 @@ class DaemonSession:
         "refused",
         "state",
         "takes_accepted",
+        "takes_bounds",
         "takes_refusals",
         "takes_stopping",
         "targets",
@@ -200,6 +202,7 @@ class DaemonSession:
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
         self.takes_refusals = self.takes_stopping = self.takes_accepted = False
+        self.takes_bounds = False
         self.watch: PeerWatch | None = None
         self.last_principal: str | None = None
         self.targets: tuple[int, ...] = ()

@@ -26,10 +26,12 @@ class Hello:
         stopping: whether it wants STOPPING frames.
         heartbeats: whether it sends heartbeats, and wants them.
         accepted: whether it wants ACCEPTED frames.
+        bounds: whether it understands in REFUSED frames which bound was reached.
     """
 
     __slots__ = (
         "accepted",
+        "bounds",
         "causes",
         "heartbeats",
         "origins",
@@ -48,6 +50,7 @@ class Hello:
         self.stopping = bool(capabilities & Capability.STOPPING)
         self.heartbeats = bool(capabilities & Capability.HEARTBEATS)
         self.accepted = bool(capabilities & Capability.ACCEPTED)
+        self.bounds = bool(capabilities & Capability.BOUNDS)
 
 
 class Submit:

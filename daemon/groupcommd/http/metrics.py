@@ -523,6 +523,12 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Requests of programs that rules have refused.",
         lambda s: s.status.access.refused,
     ),
+    _counters(
+        "groupcomm_bounds_reached_total",
+        "bound",
+        "Requests that were refused at a bound, by its key in clients.quotas (docs/security.md).",
+        lambda s: s.status.access.bounds,
+    ),
     _gauge(
         "groupcomm_session_output_bytes",
         "Output that waits to be read by all programs together.",
