@@ -18,6 +18,7 @@ import trio
 
 from groupcomm.engine import (
     ClientBytes,
+    ClientCharged,
     ClientDismissed,
     ClientGone,
     ClientOpened,
@@ -32,6 +33,7 @@ from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.session.frames import ALIVE_BYTES
+from groupcomm.session.requests import Price
 from groupcomm.wire.packet import Raw
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
@@ -270,6 +272,8 @@ class Connections:
         before, connection.state = connection.state, ConnectionState.CLOSED
         if before is not ConnectionState.ADMITTING:
             del self._open[connection.number]
+            if isinstance(connection.socket, SpreadSocket):
+                connection.socket.close()  # its half message counts no more
             self.quotas.close(connection.principal)
             self.inputs.append(ClientGone(connection.number))
             if before is not ConnectionState.GREETING:  # otherwise the next turn is early enough
@@ -306,7 +310,10 @@ class Connections:
 
     async def _read_once(self, connection: Connection) -> bool:
         """Pass the client's bytes to the core; return False at the end of its stream."""
-        await trio.lowlevel.wait_readable(connection.socket)
+        if isinstance(connection.socket, SpreadSocket) and connection.socket.ahead:
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.wait_readable(connection.socket)
         more, left = True, self._share(connection)
         with suppress(BlockingIOError):
             while left > 0:
@@ -321,11 +328,19 @@ class Connections:
                 if len(data) < size:
                     break
                 left -= size
+        if isinstance(connection.socket, SpreadSocket):
+            self._charge(connection, connection.socket.pop_spent())
         if self.inputs and more:
             self._feed(connection.number)
         elif self.inputs:
             self._unfed.set()  # at its end, so that its name is free for a client that wants it
         return more
+
+    def _charge(self, connection: Connection, price: Price) -> None:
+        """Have the core charge the translation of a client's messages, before more is read."""
+        if price.work and connection.state is not ConnectionState.CLOSING:
+            self.inputs.append(ClientCharged(connection.number, price))
+            connection.readable = False
 
     def _is_heartbeat(self, connection: Connection, data: bytes) -> bool:
         """Return whether these bytes are a heartbeat, which needs no step of the core."""

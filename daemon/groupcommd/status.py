@@ -31,6 +31,7 @@ from groupcommd.copies import Copies
 from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.disk import DiskWatch
 from groupcommd.drain_service import DrainService, described
+from groupcommd.half_messages import HalfMessages
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.local_users import owners
 from groupcommd.logs import dropped_lines
@@ -205,7 +206,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "access": {
             "rules": found.access.rules,
             "refused": dict(found.access.refused),
-            "bounds": dict(found.access.bounds),
+            "bounds": {**found.access.bounds, "half_messages": HalfMessages.ended},
             "foreign": found.access.foreign,
         },
         "connections": len(parts.connections),

@@ -16,7 +16,7 @@ from typing import Final
 from groupcomm.errors import BadDatagram, Code, SessionError
 from groupcomm.security.quotas import Account, Quotas
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
-from groupcomm.session.requests import Request
+from groupcomm.session.requests import Price, Request
 
 STEP_WORK: Final = 64
 """Units of work for programs in one step: some 0.4 ms."""
@@ -175,19 +175,25 @@ class Intake:
             The units of work that were wasted.
         """
         account = self._account(session.principal, now)
-        wasted, most = 0, min(STEP_WORK, self.work_done + SESSION_WORK)
+        most = min(STEP_WORK, self.work_done + SESSION_WORK)
         self.work_done += 1  # looking costs work, too
+        wasted = self._charge(session.pop_owed(), account, now)
         while (
-            self.work_done < most and wasted < waste and not session.stalled and self._read(session)
+            self.work_done < most
+            and wasted < waste
+            and not session.stalled
+            and not (account is not None and account.debt_s(now) > 0.0)
+            and self._read(session)
         ):
-            price = session.price
-            self.work_done += price.work
-            wasted += price.wasted
-            if account is not None:
-                account.charge(now, messages=price.messages, size=price.size, joins=price.joins)
-                if account.debt_s(now) > 0.0:
-                    break
+            wasted += self._charge(session.price, account, now)
         return wasted
+
+    def _charge(self, price: Price, account: Account | None, now: float) -> int:
+        """Charge work that was done; return the units of it that were wasted."""
+        self.work_done += price.work
+        if account is not None:
+            account.charge(now, messages=price.messages, size=price.size, joins=price.joins)
+        return price.wasted
 
     def _read(self, session: DaemonSession) -> bool:
         """Carry out the request in the next frame of a session; return whether there was one."""

@@ -6,10 +6,8 @@ user's name is free again only once the DISCONNECT is ordered. Sessions, and wai
 continue from one view of the daemons to the next.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Final
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.engine.acceptance import Acceptance
@@ -17,6 +15,7 @@ from groupcomm.engine.backlog import Backlog, Subscriptions
 from groupcomm.engine.connection_numbers import ConnectionNumbers
 from groupcomm.engine.inputs import (
     ClientBytes,
+    ClientCharged,
     ClientDismissed,
     ClientGone,
     ClientInput,
@@ -30,6 +29,7 @@ from groupcomm.engine.news import ProgramSilent
 from groupcomm.engine.output import Output
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.session_output import SessionOutput
+from groupcomm.engine.user_names import UserNames
 from groupcomm.errors import Code, LocalProtocolError, SessionError
 from groupcomm.events import DaemonStopping, DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
@@ -46,72 +46,8 @@ from groupcomm.session.daemon_frames import (
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.liveness import PeerWatch
-from groupcomm.session.requests import Alive, Hello, Query, Request, Submit, price_of_refusal
+from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
-
-NAME_WAIT_S: Final = 1.0
-"""For how long a session waits for a name whose holder may have gone. The end of a stream is seen
-only once all before it was read, so a program that has crashed looks alive while its daemon is
-busy."""
-
-
-class UserNames:
-    """The user names at one daemon: the session that has each, and the sessions that wait for it.
-
-    A name belongs to one session until the DISCONNECT of that session is ordered.
-
-    Attributes:
-        due: the time at which a session has waited for long enough; inf if none waits in doubt.
-    """
-
-    __slots__ = ("_doubtful", "_holders", "_queues", "due")
-
-    def __init__(self) -> None:
-        self._holders: dict[str, int] = {}  # the connection number that holds each name
-        self._queues: dict[str, list[int]] = {}
-        self._doubtful: deque[tuple[float, int]] = deque()
-        self.due = inf
-
-    def holder(self, user: str) -> int | None:
-        """Return the connection that has a name; None if the name is free."""
-        return self._holders.get(user)
-
-    def assign(self, user: str, connection: int) -> None:
-        """Give a free name to a session."""
-        self._holders[user] = connection
-
-    def queue(self, user: str, connection: int) -> None:
-        """Make a session wait for a name whose holder is leaving."""
-        self._queues.setdefault(user, []).append(connection)
-
-    def queue_in_doubt(self, connection: int, now: float) -> None:
-        """Limit the wait of a session for a name whose holder may have gone."""
-        self._doubtful.append((now + NAME_WAIT_S, connection))
-        self.due = self._doubtful[0][0]
-
-    def pop_overdue(self, now: float) -> list[int]:
-        """Return the connections that have waited for long enough, each once."""
-        found = []
-        while self._doubtful and self._doubtful[0][0] <= now:
-            found.append(self._doubtful.popleft()[1])
-        self.due = self._doubtful[0][0] if self._doubtful else inf
-        return found
-
-    def unqueue(self, user: str, connection: int) -> None:
-        """Remove a session from the waiting ones, if it is among them."""
-        queue = self._queues.get(user, [])
-        if connection in queue:
-            queue.remove(connection)
-
-    def free(self, user: str) -> int | None:
-        """Free a name; return the connection that has waited for it longest, or None."""
-        del self._holders[user]
-        queue = self._queues.get(user)
-        if queue:
-            return queue.pop(0)
-        self._queues.pop(user, None)
-        return None
-
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
@@ -285,6 +221,9 @@ class LocalSessions:
             case ClientBytes(connection, data):
                 self._fed.append(connection)
                 self._receive_bytes(connection, data)
+            case ClientCharged(connection, price):
+                self._fed.append(connection)
+                self._charge(connection, price)
             case ClientOpened(connection, principal):
                 session = DaemonSession(connection, limits=self.limits, principal=principal)
                 self.by_connection[connection] = session
@@ -323,6 +262,12 @@ class LocalSessions:
             self.intake.add(session)
             if session.watch is not None:
                 session.watch.heard_at = self.now
+
+    def _charge(self, connection: int, price: Price) -> None:
+        session = self.by_connection.get(connection)
+        if session is not None and session.state <= _OPEN:
+            session.owe(price)
+            self.intake.add(session)
 
     def _set_limits(self, limits: SessionLimits) -> None:
         before, self.limits, self._output.block_s = self.limits, limits, limits.block_s

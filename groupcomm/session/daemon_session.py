@@ -47,16 +47,19 @@ from groupcomm.session.frames import (
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.outbox import Outbox, Replies
 from groupcomm.session.requests import (
+    NOTHING,
     VIOLATION,
     Alive,
     Bye,
     Hello,
     Numbering,
+    Price,
     Query,
     Request,
     Submit,
     price_of_bundle,
     price_of_frame,
+    total,
 )
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
@@ -151,6 +154,7 @@ class DaemonSession:
         "_limits",
         "_numbering",
         "_outbox",
+        "_owed",
         "_reader",
         "_replies",
         "allowed",
@@ -196,6 +200,7 @@ class DaemonSession:
         self._reader = FrameReader(HELLO_FRAME_BYTES)
         self._input: deque[bytes] = deque()  # bytes that are not processed yet
         self._frames: Iterator[bytes] | None = None  # of the bytes in process
+        self._owed = NOTHING  # the price of work that was done for it and is not charged yet
         self._outbox = Outbox()
         self._replies = Replies()
         self._numbering = Numbering()
@@ -320,8 +325,8 @@ class DaemonSession:
 
     @property
     def has_input(self) -> bool:
-        """Return whether the buffered input may hold a frame, which `next_request` then returns."""
-        return self._frames is not None or bool(self._input)
+        """Return whether there may be a frame, for `next_request`, or a price, for `pop_owed`."""
+        return self._frames is not None or bool(self._input) or self._owed is not NOTHING
 
     @property
     def stalled(self) -> bool:
@@ -347,6 +352,15 @@ class DaemonSession:
         if self.state < DaemonSessionState.CLOSING:
             self._input.append(data)
 
+    def owe(self, price: Price) -> None:
+        """Note work that was done for the client; its next turn pays for it."""
+        self._owed = total(self._owed, price)
+
+    def pop_owed(self) -> Price:
+        """Return the price that the session owes, and note that it was paid."""
+        owed, self._owed = self._owed, NOTHING
+        return owed
+
     def note_heartbeat(self, data: bytes, now: float) -> bool:
         """Process bytes of the client at once if they are the same heartbeat as before.
 
@@ -367,7 +381,7 @@ class DaemonSession:
     def discard_input(self) -> None:
         """Drop the buffered input, as the session is over."""
         self._input.clear()
-        self._frames = None
+        self._frames, self._owed = None, NOTHING
 
     def next_request(self) -> Request | None:
         """Return the request in the next frame, and set `price`; None if there is no whole frame.

@@ -193,6 +193,18 @@ GROUPS_A_UNIT: Final = 16
 VIOLATION: Final = Price(16, messages=1, wasted=16)
 """The price of a frame that breaks the protocol: its session ends, with a DISCONNECT."""
 
+GROUPS_A_TRANSLATED_UNIT: Final = 4
+"""The number of destinations of another protocol that are translated with one unit of work."""
+
+BYTES_A_TRANSLATED_UNIT: Final = 4096
+"""The bytes of its messages that are read and copied with one unit of work."""
+
+TRANSLATED_WORK: Final = 2
+"""The work to translate a message of another protocol, besides its destinations and its bytes."""
+
+NOTHING: Final = Price(0)
+"""The price of no work."""
+
 _FRAME_HEAD_BYTES: Final = 4
 _BY_KIND: Final = {int(kind): price for kind, price in FRAME_PRICES.items()}
 _BY_BUNDLE: Final = {int(kind): price for kind, price in BUNDLE_PRICES.items()}
@@ -207,6 +219,23 @@ def price_of_refusal(bundle: Bundle, price: Price) -> Price:
     """Return the price of a bundle that is refused; `price` is its price otherwise."""
     work = REFUSED_WORK + len(bundle.groups) // GROUPS_A_UNIT
     return price._replace(work=work, wasted=work)
+
+
+def price_of_translation(groups: int, size: int, *, is_void: bool) -> Price:
+    """Return the price to read a message of another protocol; its frames have their own prices.
+
+    Args:
+        groups: the number of its destinations.
+        size: its bytes.
+        is_void: whether it asks for nothing, so that no frame follows.
+    """
+    work = TRANSLATED_WORK + groups // GROUPS_A_TRANSLATED_UNIT + size // BYTES_A_TRANSLATED_UNIT
+    return Price(work, messages=1, size=size, wasted=work) if is_void else Price(work)
+
+
+def total(one: Price, other: Price) -> Price:
+    """Return the price of both."""
+    return Price(*map(sum, zip(one, other, strict=True)))
 
 
 def price_of_bundle(bundle: Bundle, frame: bytes) -> Price:

@@ -19,6 +19,7 @@ from groupcomm.engine.status import LinkStatus
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import MembershipState
 from groupcomm.wire.link import LINK_BYTES
+from groupcommd.half_messages import HalfMessages
 from groupcommd.http.snapshot import Snapshot
 from groupcommd.logs import dropped_lines
 from groupcommd.process import resident_bytes
@@ -526,8 +527,9 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counters(
         "groupcomm_bounds_reached_total",
         "bound",
-        "Requests that were refused at a bound, by its key in clients.quotas (docs/security.md).",
-        lambda s: s.status.access.bounds,
+        "What was refused at a bound: joins, by its key in clients.quotas; and half_messages, the"
+        " clients of Spread that had to go for theirs (docs/security.md).",
+        lambda s: {**s.status.access.bounds, "half_messages": HalfMessages.ended},
     ),
     _gauge(
         "groupcomm_session_output_bytes",

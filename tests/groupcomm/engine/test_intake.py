@@ -4,7 +4,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from groupcomm.engine import ClientBytes, ClientDismissed, ClientGone
+from groupcomm.engine import (
+    ClientBytes,
+    ClientCharged,
+    ClientDismissed,
+    ClientGone,
+    ProgramSettings,
+)
 from groupcomm.engine.intake import SESSION_WORK, STALL_S, STEP_WORK, Intake
 from groupcomm.errors import Code, SessionError
 from groupcomm.level import ServiceLevel
@@ -13,7 +19,7 @@ from groupcomm.session.daemon_frames import encode_answer
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.frames import FrameKind, encode_bye, encode_hello, encode_query
 from groupcomm.session.outbox import MOST_REPLIES
-from groupcomm.session.requests import FRAME_PRICES, Query, Request
+from groupcomm.session.requests import FRAME_PRICES, Price, Query, Request
 from tests.groupcomm.engine.clients import Clients
 from tests.groupcomm.session.pair import DAEMONS
 
@@ -208,6 +214,22 @@ def test_other_quotas_forget_debts() -> None:
     for _ in range(5):
         room.intake.serve(0.0)
     assert len(room.done) == 5
+
+
+def test_work_that_the_shell_has_done_is_charged_before_anything_more_is_read() -> None:
+    clients = Clients()
+    sessions, rude = clients.core.sessions, clients.connect("rude", principal="p")
+    work = Price(2 * STEP_WORK, messages=5, wasted=2 * STEP_WORK)
+    sessions.accept(ClientCharged(rude, work))
+    assert not sessions.by_connection[rude].reading, "its turn has to come first"
+    sessions.intake.serve(0.0)
+    assert sessions.intake.work_done >= 2 * STEP_WORK
+    assert sessions.by_connection[rude].reading
+    clients.step(ProgramSettings(quotas=Quotas(messages_per_s=1)))
+    clients.step_once(ClientCharged(rude, work))
+    clients.step_once(ClientCharged(rude, work))
+    assert not sessions.by_connection[rude].reading, "its principal is in debt"
+    assert sessions.intake.due == pytest.approx(4.0)
 
 
 def test_frames_that_are_wrong_cost_too_and_end_one_session() -> None:
