@@ -193,13 +193,13 @@ GROUPS_A_UNIT: Final = 16
 VIOLATION: Final = Price(16, messages=1, wasted=16)
 """The price of a frame that breaks the protocol: its session ends, with a DISCONNECT."""
 
-GROUPS_A_TRANSLATED_UNIT: Final = 4
+GROUPS_A_TRANSLATED_UNIT: Final = 16
 """The number of destinations of another protocol that are translated with one unit of work."""
 
 BYTES_A_TRANSLATED_UNIT: Final = 4096
 """The bytes of its messages that are read and copied with one unit of work."""
 
-TRANSLATED_WORK: Final = 2
+TRANSLATED_WORK: Final = 1
 """The work to translate a message of another protocol, besides its destinations and its bytes."""
 
 NOTHING: Final = Price(0)

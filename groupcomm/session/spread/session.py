@@ -74,10 +74,13 @@ CARRIED: Final = (
 )
 """For each service of Spread the level at which a message is sent: its programs may rely on it."""
 
-READ_WORK: Final = 64
-"""The units of work after which the translation of a client's messages pauses: the work of a step.
+READ_WORK: Final = 256
+"""The units of work after which the translation of a client's messages pauses: half a millisecond.
 
 The last message may take more."""
+
+READ_WASTE: Final = 64
+"""Those of them that may be spent on messages that ask for nothing."""
 
 HELD_BYTES: Final = 16 * 1024 * 1024
 """The most large messages of our own clients that have come in part; what is more is skipped."""
@@ -174,7 +177,7 @@ class SpreadSession:
     def receive_untrusted(self, data: bytes) -> bytes:
         """Accept bytes of the client; return frames for the daemon.
 
-        This does READ_WORK units of work; what it leaves is `ahead`.
+        This does READ_WORK units of work until `pop_spent` is called; what it leaves is `ahead`.
 
         Raises:
             BadDatagram: the client breaks the protocol, and its session has to end. Its earlier
@@ -186,9 +189,9 @@ class SpreadSession:
             raise BadDatagram("early", "a request before the handshake is over")
         heard = self._heard
         heard += data
-        most, self.ahead = self._spent.work + READ_WORK, False
+        self.ahead = False
         while not self.ended:
-            if self._spent.work >= most:
+            if self._spent.work >= READ_WORK or self._spent.wasted >= READ_WASTE:
                 self.ahead = True
                 break
             if self._head is None:
