@@ -335,6 +335,7 @@ def _sessions(found: Status, connections: Connections) -> list[dict[str, Any]]:
             ),
             "output_bytes": session.output_bytes,
             "backlog_bytes": session.backlog_bytes,
+            "backlog_work": session.backlog_work,
             "dropped": session.dropped,
         }
         for session in found.sessions

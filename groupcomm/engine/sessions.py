@@ -407,10 +407,19 @@ class LocalSessions:
         self.traffic.count_sent(bundle)
         if request.ordered:
             session.awaited.add(bundle.message)
+        session.submit(bundle, self._receivers(bundle))
         if bundle.level == _UNRELIABLE:
             self.unreliable.append(bundle)
         else:
             self.subscriptions.admit(bundle)
+
+    def _receivers(self, bundle: Bundle) -> int:
+        """Return the number of sessions, of any daemon, to which a bundle goes, as it looks now."""
+        assert self._table is not None, "a session submits before any view"
+        groups = self._table.groups
+        if len(bundle.groups) == 1:
+            return len(groups.get(bundle.groups[0], ()))
+        return sum(len(groups.get(group, ())) for group in bundle.groups)
 
     def _admits(self, session: DaemonSession, bundle: Bundle) -> bool:
         """Return whether a bundle is allowed; if not, drop it and tell its session once."""
@@ -559,7 +568,7 @@ class LocalSessions:
         for bundle in taken:
             session = self.by_connection.get(bundle.session)
             if session is not None:
-                session.backlog_bytes -= bundle.size
+                session.note_left(bundle)
                 if session.takes_accepted:
                     self.acceptance.note_done(bundle.session, self.now)
         return taken

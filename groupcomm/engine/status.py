@@ -176,6 +176,7 @@ class SessionStatus:
     Attributes:
         output_bytes: bytes that wait for the program to read them.
         backlog_bytes: bytes that wait for a number.
+        backlog_work: units of work that these are about to cause (docs/security.md).
         dropped: UNRELIABLE messages that were dropped because the program did not keep up.
         blocks: whether all senders wait for it.
     """
@@ -185,6 +186,7 @@ class SessionStatus:
     principal: str
     output_bytes: int
     backlog_bytes: int
+    backlog_work: int
     dropped: int
     blocks: bool
 
@@ -478,6 +480,7 @@ def _session(session: DaemonSession) -> SessionStatus:
         principal=session.principal,
         output_bytes=session.output_bytes,
         backlog_bytes=session.backlog_bytes,
+        backlog_work=session.backlog_work,
         dropped=session.dropped,
         blocks=session.block_bytes is not None and session.blocks,
     )

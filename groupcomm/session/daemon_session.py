@@ -48,6 +48,7 @@ from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.outbox import Outbox, Replies
 from groupcomm.session.requests import (
     NOTHING,
+    RECEIVERS_A_UNIT,
     VIOLATION,
     Alive,
     Bye,
@@ -71,6 +72,10 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _FROM_CLIENTS: Final = frozenset(
     map(int, (BundleKind.MESSAGES, BundleKind.FRAGMENT, BundleKind.JOIN, BundleKind.LEAVE))
 )
+
+
+MOST_BACKLOG_WORK: Final = 1024
+"""The units of work that the requests of a session may be about to cause; its next ones wait."""
 
 
 @attrs.frozen(kw_only=True)
@@ -129,6 +134,8 @@ class DaemonSession:
         block_bytes: pending output above which all senders wait; None: never.
         backlog_bytes: the size of submitted bundles without a number; the core subtracts a
             bundle's size when it numbers or drops it.
+        backlog_work: the units of work that these are about to cause.
+        overdrawn: the units of work that its requests have caused beyond its turns.
         dropped: the number of UNRELIABLE bundles that the client was too slow for.
         price: the price of the last frame that `next_request` has processed.
         too_slow: whether it was closed because its output was above the cap.
@@ -160,6 +167,7 @@ class DaemonSession:
         "allowed",
         "awaited",
         "backlog_bytes",
+        "backlog_work",
         "block_bytes",
         "bundle_limit",
         "connection",
@@ -170,6 +178,7 @@ class DaemonSession:
         "last_principal",
         "member",
         "numbered",
+        "overdrawn",
         "price",
         "principal",
         "refused",
@@ -190,7 +199,7 @@ class DaemonSession:
         self.user = ""
         self.member: MemberId | None = None
         self.state = DaemonSessionState.NEW
-        self.backlog_bytes = 0
+        self.backlog_bytes = self.backlog_work = self.overdrawn = 0
         self.dropped = 0
         self.too_slow = False
         self.price = VIOLATION
@@ -330,8 +339,11 @@ class DaemonSession:
 
     @property
     def stalled(self) -> bool:
-        """Return whether input waits until the client has read the replies to its own frames."""
-        return self._replies.are_due(self._outbox.popped)
+        """Return whether input waits until the client has read the replies to its own frames.
+
+        It waits also while its requests that are under way cause as much work as they may.
+        """
+        return self.backlog_work >= MOST_BACKLOG_WORK or self._replies.are_due(self._outbox.popped)
 
     # ---- input ----
 
@@ -482,9 +494,22 @@ class DaemonSession:
         """Return the number of the last message that was processed whole; 0 before the first."""
         return self._numbering.last_complete
 
+    def submit(self, bundle: Bundle, receivers: int) -> None:
+        """Note that a bundle is under way, and that it goes to so many sessions."""
+        more = receivers // RECEIVERS_A_UNIT
+        if more:
+            self.price = self.price._replace(work=self.price.work + more)
+        bundle.work = self.price.work
+        self.backlog_work += bundle.work
+
+    def note_left(self, bundle: Bundle) -> None:
+        """Note that a submitted bundle does not wait any more."""
+        self.backlog_bytes -= bundle.size
+        self.backlog_work -= bundle.work
+
     def note_numbered(self, bundle: Bundle) -> bool:
         """Note that a bundle has its number; return whether the client waits for its position."""
-        self.backlog_bytes -= bundle.size
+        self.note_left(bundle)
         if bundle.kind == _FRAGMENT:
             self.numbered.append(bundle)
             if bundle.index < bundle.count - 1:
@@ -498,6 +523,7 @@ class DaemonSession:
         for bundle in bundles:
             bundle.released = False
             self.backlog_bytes += bundle.size
+            self.backlog_work += bundle.work
         return bundles
 
     # ---- output ----

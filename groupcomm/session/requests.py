@@ -190,6 +190,9 @@ REFUSED_WORK: Final = 4
 GROUPS_A_UNIT: Final = 16
 """The number of destinations that are looked up with one unit of work."""
 
+RECEIVERS_A_UNIT: Final = 2
+"""The number of sessions that get a frame for one unit of work, of all daemons together."""
+
 VIOLATION: Final = Price(16, messages=1, wasted=16)
 """The price of a frame that breaks the protocol: its session ends, with a DISCONNECT."""
 

@@ -556,6 +556,12 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Messages of all programs together that wait for a number.",
         lambda s: sum(each.backlog_bytes for each in s.status.sessions),
     ),
+    _gauge(
+        "groupcomm_session_backlog_work",
+        "Units of work that these messages are about to cause (docs/security.md): the most of any"
+        " program; a session's next requests wait at 1,024.",
+        lambda s: max((each.backlog_work for each in s.status.sessions), default=0),
+    ),
     _gauge("groupcomm_groups", "Groups that have members.", _groups),
     _gauge("groupcomm_group_members", "Members of all groups together.", _members),
     # disk and clock
