@@ -364,8 +364,8 @@ class DaemonCore:
                 self._receive_packet(sender, packet)
             if self.membership.state is not _OPERATIONAL:
                 return  # the statements of daemons contradict each other
-        if self.sessions.limits.block_bytes is not None:
-            view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
+        slow = self.sessions.limits.block_bytes is not None and bool(self.sessions.slow_receivers)
+        view_state.ring.flow.blocked = slow or view_state.delivery.is_behind
         view_state.step(now, clients=clients)
         self._view_due = view_state.deadline
         if view_state.several:

@@ -64,6 +64,7 @@ class LocalSessions:
     Attributes:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
         came_from, deliver, show_view, abort, bounce: see SessionOutput; the groups call them.
+        may_deliver: see SessionOutput.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
         names: the names of users.
@@ -101,7 +102,7 @@ class LocalSessions:
         self.traffic, self.access_control = output.traffic, output.access_control
         self.came_from, self.deliver = output.came_from, output.deliver  # one call less for each
         self.show_view, self.abort, self.bounce = output.show_view, output.abort, output.bounce
-        self._push = output.push
+        self._push, self.may_deliver = output.push, output.may_deliver
         self.limits = settings.limits
         self._view: DaemonView | None = None
         self._daemon = daemon
@@ -244,7 +245,7 @@ class LocalSessions:
         Returns:
             Whether any request was processed, or a bundle waits because a session has to end.
         """
-        self._output.now = now
+        self._output.begin_step(now)
         waiting = self.backlog.size
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
