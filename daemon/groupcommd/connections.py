@@ -131,7 +131,7 @@ class Connections:
         self._unfed = trio.Event()  # set when something waits for the next round
         self._unwritten: dict[int, None] = {}  # connections with output, those that wait longest
         self._ended_now = 0  # connections that may have ended in this round
-        self._ending = trio.lowlevel.ParkingLot()  # tasks of those whose streams have ended
+        self._ends = trio.lowlevel.ParkingLot()  # tasks of those whose streams have ended
         nursery.start_soon(self._feed_rest)
 
     def __len__(self) -> int:
@@ -320,7 +320,7 @@ class Connections:
             self._ended_now += 1
             self._unfed.set()
         else:
-            await self._ending.park()
+            await self._ends.park()
 
     async def _await_readable(self, connection: Connection) -> None:
         """Wait until the core has processed all input, and accepts more."""
@@ -397,7 +397,7 @@ class Connections:
             self._read_now.clear()
             if self.inputs or self._unwritten:
                 self._turn()
-            self._ended_now = len(self._ending.unpark(count=ENDS_A_ROUND))
+            self._ended_now = len(self._ends.unpark(count=ENDS_A_ROUND))
             if self._ended_now:
                 self._unfed.set()
 

@@ -96,9 +96,16 @@ class ProgramSettings:
 
 @attrs.frozen
 class MarkStored:
-    """The disk holds a mark of `StoreMark`, file and folder synced."""
+    """The disk holds a mark of `StoreMark`, file and folder synced.
+
+    Attributes:
+        mark: the mark.
+        took_s: the seconds that the write took, without the time in which the daemon did not read
+            this; None if that is unknown.
+    """
 
     mark: int
+    took_s: float | None = None
 
 
 @attrs.frozen
