@@ -201,6 +201,11 @@ class LocalSessions:
             self._end(session, Code.CONNECTION_CLOSED, reason)
 
     @property
+    def work(self) -> int:
+        """Return the units of work of the last step, each delivered frame counted as one."""
+        return self.intake.work_done + self._output.frames
+
+    @property
     def unfinished(self) -> int:
         """Return the number of sessions that other daemons know."""
         return sum(session.is_known for session in self.by_connection.values())
