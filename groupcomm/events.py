@@ -173,6 +173,15 @@ class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"message {self.number} is undeliverable: {self.target} has gone"
 
 
+_REACHED: Final = {
+    "groups": "its principal is in as many groups as it may be; leave another one first",
+    "session_groups": "this session is in as many groups as it may be; leave another one first",
+    "cluster_groups": "the cluster has as many groups as it may have; use one that there is",
+    "view_bytes": "the group has as many members as its views may tell; use several groups",
+}
+"""What a bound means to a program that has reached it, and its remedy."""
+
+
 class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The rules of the daemon, or a quota, do not allow a request; the session continues.
 
@@ -185,7 +194,9 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         group: the group or private name of the request.
         principal: the session's principal, as the daemon knows it.
         level: the level of the messages.
-        quota: whether the quota ``clients.quotas.groups`` refuses it, and not a rule.
+        bound: the key in ``clients.quotas`` of the limit that refuses a join: ``groups``,
+            ``session_groups``, ``cluster_groups`` or ``view_bytes``; "" if a rule refuses. A daemon
+            of an older release says ``groups``.
     """
 
     number: int
@@ -194,13 +205,13 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     group: str
     principal: str
     level: ServiceLevel = ServiceLevel.AGREED
-    quota: bool = False
+    bound: str = ""
 
     def __str__(self) -> str:
-        if self.quota:
+        if self.bound:
             return (
-                f"{self.principal} may not {self.verb} {self.group!r}: its quota of groups is used"
-                " up; leave another one first"
+                f"{self.principal} may not {self.verb} {self.group!r}: {_REACHED[self.bound]}, or"
+                f" ask the operator of the daemon for more (clients.quotas.{self.bound})"
             )
         return (
             f"{self.principal} may not {self.verb} {self.group!r}: no rule of the daemon allows it;"

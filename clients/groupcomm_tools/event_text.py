@@ -61,7 +61,7 @@ def describe(event: Received) -> dict[str, Any]:
                 "verb": event.verb,
                 "group": event.group,
                 "principal": event.principal,
-                "quota": event.quota,
+                "bound": event.bound,
             }
         case Undeliverable():
             return {

@@ -69,7 +69,7 @@ class ClientsTable:
             names.
         tls: how programs of other hosts connect; without it they cannot.
         tokens: the file of tokens, made by ``groupcomm tokens``; needs ``clients.tls``.
-        quotas: limits of each principal (docs/security.md#quotas); without a key there is no limit.
+        quotas: limits of each principal, and of groups (docs/security.md#quotas).
         slow_receivers: what a daemon does when a program does not read: ``drop`` its UNRELIABLE
             messages first; ``disconnect`` it and drop nothing before; or ``block`` all senders, at
             all daemons, until it reads. In any case the daemon disconnects the program once

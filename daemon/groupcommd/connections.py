@@ -8,9 +8,10 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from math import inf
 from typing import Final
 
@@ -18,6 +19,7 @@ import trio
 
 from groupcomm.engine import (
     ClientBytes,
+    ClientCharged,
     ClientDismissed,
     ClientGone,
     ClientOpened,
@@ -32,6 +34,7 @@ from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.session.frames import ALIVE_BYTES
+from groupcomm.session.requests import Price
 from groupcomm.wire.packet import Raw
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
@@ -59,6 +62,12 @@ LEAST_BYTES: Final = 4096
 """Read from one connection in one turn, however many connections its principal has."""
 
 WRITE_BYTES: Final = 256 * 1024
+
+WRITES_A_TURN: Final = 256
+"""Connections that one turn writes to, some 1.5 ms; the others have theirs in the next rounds."""
+
+ENDS_A_ROUND: Final = 16
+"""Connections that end in one round of the event loop, each with its session and its task."""
 
 MAX_PARTS: Final = 1024
 """The parts of one write: the system accepts no more (IOV_MAX)."""
@@ -123,7 +132,10 @@ class Connections:
         self._accepted = 0  # open connections, those without a HELLO included
         self._turned_away = 0  # connections among these that only get the reason of their refusal
         self._read_now: set[int] = set()  # connections that may have been read in this round
-        self._unfed = trio.Event()  # set when inputs wait for the next round
+        self._unfed = trio.Event()  # set when something waits for the next round
+        self._unwritten: dict[int, None] = {}  # connections with output, those that wait longest
+        self._ended_now = 0  # connections that may have ended in this round
+        self._ends = trio.lowlevel.ParkingLot()  # tasks of those whose streams have ended
         nursery.start_soon(self._feed_rest)
 
     def __len__(self) -> int:
@@ -216,10 +228,12 @@ class Connections:
                     return
                 listener.remove(connection)
                 await self._read(connection)
+                await self._await_end()
         except PeerRefused as refused:
             self.refusals.note(refused.reason, str(refused), where)
         except OSError as error:
             self._note_end(error, where)
+            await self._await_end()
         except MemoryError:
             self.refusals.note("no room", "no memory is left for this connection", where)
         except Exception:
@@ -274,6 +288,8 @@ class Connections:
         before, connection.state = connection.state, ConnectionState.CLOSED
         if before is not ConnectionState.ADMITTING:
             del self._open[connection.number]
+            if isinstance(connection.socket, SpreadSocket):
+                connection.socket.close()  # its half message counts no more
             self.quotas.close(connection.principal)
             self.inputs.append(ClientGone(connection.number))
             if before is not ConnectionState.GREETING:  # otherwise the next turn is early enough
@@ -302,6 +318,14 @@ class Connections:
             more = await self._read_once(connection)
             await self._await_readable(connection)
 
+    async def _await_end(self) -> None:
+        """Wait until few other connections end in this round."""
+        if self._ended_now < ENDS_A_ROUND:
+            self._ended_now += 1
+            self._unfed.set()
+        else:
+            await self._ends.park()
+
     async def _await_readable(self, connection: Connection) -> None:
         """Wait until the core has processed all input, and accepts more."""
         if not connection.readable:
@@ -310,7 +334,10 @@ class Connections:
 
     async def _read_once(self, connection: Connection) -> bool:
         """Pass the client's bytes to the core; return False at the end of its stream."""
-        await trio.lowlevel.wait_readable(connection.socket)
+        if isinstance(connection.socket, SpreadSocket) and connection.socket.ahead:
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.wait_readable(connection.socket)
         more, left = True, self._share(connection)
         with suppress(BlockingIOError):
             while left > 0:
@@ -325,11 +352,19 @@ class Connections:
                 if len(data) < size:
                     break
                 left -= size
+        if isinstance(connection.socket, SpreadSocket):
+            self._charge(connection, connection.socket.pop_spent())
         if self.inputs and more:
             self._feed(connection.number)
         elif self.inputs:
             self._unfed.set()  # at its end, so that its name is free for a client that wants it
         return more
+
+    def _charge(self, connection: Connection, price: Price) -> None:
+        """Have the core charge the translation of a client's messages, before more is read."""
+        if price.work and connection.state is not ConnectionState.CLOSING:
+            self.inputs.append(ClientCharged(connection.number, price))
+            connection.readable = False
 
     def _is_heartbeat(self, connection: Connection, data: bytes) -> bool:
         """Return whether these bytes are a heartbeat, which needs no step of the core."""
@@ -359,13 +394,16 @@ class Connections:
             self._unfed.set()
 
     async def _feed_rest(self) -> None:
-        """Process in each round of the loop the input that the round before has left."""
+        """Process in each round of the loop what the round before has left: input, output, ends."""
         while True:
             await self._unfed.wait()
             self._unfed = trio.Event()
             self._read_now.clear()
-            if self.inputs:
+            if self.inputs or self._unwritten:
                 self._turn()
+            self._ended_now = len(self._ends.unpark(count=ENDS_A_ROUND))
+            if self._ended_now:
+                self._unfed.set()
 
     # ---- write ----
 
@@ -375,10 +413,7 @@ class Connections:
         for number in output.greeted:
             if number in connections:
                 connections[number].greet()
-        for number in output.ready:
-            connection = connections.get(number)
-            if connection is not None and not connection.writing:
-                self._write(connection)
+        self._write_all(output.ready)
         for number in output.ended:
             connection = connections.get(number)
             if connection is not None:
@@ -387,6 +422,25 @@ class Connections:
         for number in output.readable:
             if number in connections:
                 connections[number].read_on()
+
+    def _write_all(self, ready: Collection[int]) -> None:
+        """Write to connections with new output, then to those that wait, as many as a turn may.
+
+        Where many are ready they wait for their turn, so that other daemons and the programs that
+        get little need not wait for all of them.
+        """
+        now, later = list(ready), self._unwritten
+        later.update(dict.fromkeys(now[WRITES_A_TURN // 2 :]))
+        now = now[: WRITES_A_TURN // 2]
+        now += islice(later, WRITES_A_TURN - len(now))
+        for number in now:
+            later.pop(number, None)
+            connection = self._open.get(number)
+            if connection is not None and not connection.writing:
+                self._write(connection)
+                self._shut_if_written(connection)
+        if later:
+            self._unfed.set()
 
     def end_vanished(self) -> None:
         """End the connections to hosts that do not answer; to be called once a second.
@@ -413,9 +467,8 @@ class Connections:
 
     def _shut_if_written(self, connection: Connection) -> None:
         """End the stream to a client; its task ends once the client closes its end, too."""
-        if connection.state is ConnectionState.CLOSING and not (
-            connection.pending or connection.writing
-        ):
+        waits = connection.pending or connection.writing or connection.number in self._unwritten
+        if connection.state is ConnectionState.CLOSING and not waits:
             with suppress(OSError):
                 connection.socket.shutdown(socket.SHUT_WR)
 
@@ -456,7 +509,7 @@ class Connections:
     async def drain(self, seconds: float) -> None:
         """Wait until clients have read their output, for `seconds` at most."""
         with trio.move_on_after(seconds):
-            while any(c.writing for c in self._open.values()):
+            while self._unwritten or any(c.writing for c in self._open.values()):
                 await trio.sleep(0.01)
 
 

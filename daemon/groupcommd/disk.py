@@ -5,6 +5,7 @@ while a thread waits for it, and does not wait for that thread at its end, eithe
 """
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -80,11 +81,16 @@ class DiskWriter:
         return RollStored(wanted.roll)
 
     async def _write_mark(self, mark: int) -> Input:
+        def store() -> float:
+            begun = time.monotonic()
+            self._state.store(mark)
+            return time.monotonic() - begun
+
         try:
-            await trio.to_thread.run_sync(self._state.store, mark, abandon_on_cancel=True)
+            took_s = await trio.to_thread.run_sync(store, abandon_on_cancel=True)
         except StateError as error:
             return MarkNotStored(str(error))
-        return MarkStored(mark)
+        return MarkStored(mark, took_s)
 
     async def _write_rosters(self, record: RosterRecord) -> Input:
         write = self._state.store_rosters

@@ -21,6 +21,7 @@ from groupcomm.session.spread.handshake import Handshake, State
 from groupcomm.session.spread.session import SpreadSession
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer
+from groupcommd.half_messages import HalfMessages
 from groupcommd.listeners import (
     MAX_HALF_OPEN,
     MAX_HALF_OPEN_LOCAL,
@@ -61,6 +62,7 @@ class SpreadListener(Listener):
         super().__init__(listener, most, identify)
         self._own = own
         self._log = BoundedLog()
+        self._halves = HalfMessages()
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
         """Send a program the reason of its refusal, in its protocol; see `Listener`.
@@ -100,7 +102,7 @@ class SpreadListener(Listener):
                 raise
             raise PeerRefused("handshake", f"a client of Spread: {error}") from None
         session = SpreadSession(handshake, handshake.user or _invent_user(accepted.fileno()))
-        end = SpreadSocket(accepted, session, self._log)
+        end = SpreadSocket(accepted, session, self._log, principal, self._halves)
         return AuthenticatedPeer(end, principal, session.hello())
 
 

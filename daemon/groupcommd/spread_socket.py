@@ -8,12 +8,15 @@ can, and after a BlockingIOError of `sendmsg` the caller calls again with the sa
 import logging
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from groupcomm.errors import BadDatagram
+from groupcomm.session.requests import Price
 from groupcomm.session.spread.session import HELD_BYTES, SpreadSession
 from groupcomm.wire.packet import Raw
 from groupcommd.bounded_log import BoundedLog
+from groupcommd.half_messages import HalfMessages
 
 
 class SpreadBroken(ConnectionAbortedError):
@@ -28,6 +31,8 @@ class SpreadSocket:
             handshake.
         session: translates between the protocols.
         log: bounds what clients add to the daemon's log.
+        principal: the owner of the session.
+        halves: the half messages of all clients of the same listener.
 
     Attributes:
         skipped: messages that clients of Spread did not get as they were too large, of all sockets.
@@ -35,8 +40,19 @@ class SpreadSocket:
 
     skipped: ClassVar[int] = 0
 
-    def __init__(self, socket_: socket.socket, session: SpreadSession, log: BoundedLog) -> None:
+    def __init__(
+        self,
+        socket_: socket.socket,
+        session: SpreadSession,
+        log: BoundedLog,
+        principal: str,
+        halves: HalfMessages,
+    ) -> None:
         self._socket = socket_
+        self._principal = principal
+        self._halves = halves
+        self._must_go = False  # its half message is the oldest of too many
+        self._counted = 0  # messages that had come whole when the half one was noted
         self._log = log
         self._session = session
         self._unsent = memoryview(b"")
@@ -47,24 +63,58 @@ class SpreadSocket:
         """Return the descriptor of the socket below."""
         return self._socket.fileno()
 
+    @property
+    def ahead(self) -> bool:
+        """Return whether messages were read that the next call of `recv` translates."""
+        return self._session.ahead
+
+    def pop_spent(self) -> Price:
+        """Return the price of the messages that were translated since the last call."""
+        return self._session.pop_spent()
+
     def recv(self, size: int) -> bytes:
         """Return frames that the client asks for, of about `size` bytes; b"" at the end.
+
+        A call does a bounded amount of work; see `ahead`.
 
         Raises:
             BlockingIOError: no whole message has come.
             SpreadBroken: the client breaks the protocol.
             OSError: the connection is broken.
         """
-        raw = self._socket.recv(size)
-        if not raw:
+        if self._must_go:
+            raise SpreadBroken(
+                "half messages of too many bytes wait for their rest, and its own is the oldest:"
+                " send messages whole"
+            )
+        raw = b"" if self.ahead else self._socket.recv(size)
+        if not raw and not self.ahead:
             return b""
         try:
             frames = self._session.receive_untrusted(raw)
         except BadDatagram as error:
             raise SpreadBroken(str(error)) from None
+        self._note_half()
         if not frames:
             raise BlockingIOError
         return frames
+
+    def _note_half(self) -> None:
+        """Note the bytes of a message that has come in part; end the client that has to go."""
+        session = self._session
+        begins, self._counted = session.read > self._counted, session.read
+        oldest = self._halves.note(self, self._principal, session.held_bytes, begins=begins)
+        if isinstance(oldest, SpreadSocket):
+            oldest.end()
+
+    def end(self) -> None:
+        """Drop the half message, and have the next read end the connection."""
+        self._must_go = True
+        HalfMessages.ended += 1
+        self._halves.note(self, self._principal, 0)
+        self._session.drop_input()
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def send(self, data: Raw) -> int:
         """Send all of the frames.
@@ -116,5 +166,6 @@ class SpreadSocket:
         self._socket.shutdown(how)
 
     def close(self) -> None:
-        """Close the socket below."""
+        """Close the socket below; its half message counts no more."""
+        self._halves.note(self, self._principal, 0)
         self._socket.close()

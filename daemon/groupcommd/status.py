@@ -31,6 +31,7 @@ from groupcommd.copies import Copies
 from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.disk import DiskWatch
 from groupcommd.drain_service import DrainService, described
+from groupcommd.half_messages import HalfMessages
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.local_users import owners
 from groupcommd.logs import dropped_lines
@@ -209,6 +210,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "access": {
             "rules": found.access.rules,
             "refused": dict(found.access.refused),
+            "bounds": {**found.access.bounds, "half_messages": HalfMessages.ended},
             "foreign": found.access.foreign,
         },
         "connections": len(parts.connections),
@@ -337,6 +339,7 @@ def _sessions(found: Status, connections: Connections) -> list[dict[str, Any]]:
             ),
             "output_bytes": session.output_bytes,
             "backlog_bytes": session.backlog_bytes,
+            "backlog_work": session.backlog_work,
             "dropped": session.dropped,
         }
         for session in found.sessions

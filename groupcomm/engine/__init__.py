@@ -4,6 +4,7 @@ from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.inputs import (
     ChangeRoster,
     ClientBytes,
+    ClientCharged,
     ClientDismissed,
     ClientGone,
     ClientInput,
@@ -57,6 +58,7 @@ __all__ = [
     "AccessNews",
     "ChangeRoster",
     "ClientBytes",
+    "ClientCharged",
     "ClientDismissed",
     "ClientGone",
     "ClientInput",

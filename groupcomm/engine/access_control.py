@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from groupcomm.events import GroupView, MemberId, Refused
-from groupcomm.groups.table import Member
+from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import LEVELS
 from groupcomm.security.access import Access, Verb, own_name
+from groupcomm.security.quotas import Bound, Quotas
 from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
 
@@ -26,6 +27,12 @@ MAX_NEWS: Final = 64
 MAX_TOLD: Final = 256
 """The most pairs of principal and group about which the log says that other daemons admit them."""
 
+LONGEST_NAME_BYTES: Final = 255
+"""The bytes of the longest private name."""
+
+MEMBER_HEAD_BYTES: Final = 9
+"""The bytes of a member in a view, besides its name."""
+
 _FRAGMENT = int(BundleKind.FRAGMENT)
 _JOIN = int(BundleKind.JOIN)
 _LEAVE = int(BundleKind.LEAVE)
@@ -36,8 +43,10 @@ class AccessControl:
 
     Attributes:
         rules: the rules.
-        most_groups: the most groups of each principal; None for any number.
+        quotas: the limits of groups.
+        table: the groups of the present view, or of the last one; None before the first.
         refusals: the number of refusals of each verb, by its word.
+        bounds: the number of joins that each bound has refused, by its key.
         foreign_joins: the number of joins at other daemons that these rules would have refused.
         news: lines for the log, the oldest first.
     """
@@ -45,17 +54,21 @@ class AccessControl:
     __slots__ = (
         "_logged",
         "_memberships",
+        "bounds",
         "foreign_joins",
-        "most_groups",
         "news",
+        "quotas",
         "refusals",
         "rules",
+        "table",
     )
 
     def __init__(self) -> None:
         self.rules = Access()
-        self.most_groups: int | None = None
+        self.quotas = Quotas()
+        self.table: GroupTable | None = None
         self.refusals: Counter[str] = Counter()
+        self.bounds: Counter[str] = Counter()
         self.foreign_joins = 0
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._memberships: Counter[str] = Counter()  # groups by principal, with requested ones
@@ -97,17 +110,40 @@ class AccessControl:
         (group,) = bundle.groups
         if not self.rules.may(session.principal, Verb.JOIN, group):
             return self._refuse(session, bundle, Verb.JOIN, group)
-        most, already = self.most_groups, group in session.groups
-        if most is not None and not already and self._memberships[session.principal] >= most:
-            return self._refuse(session, bundle, Verb.JOIN, group, quota=True)
-        if not already:
+        if group not in session.groups:
+            if bound := self._reached_bound(session, group):
+                self.bounds[bound.key] += 1
+                return self._refuse(session, bundle, Verb.JOIN, group, bound)
             session.groups.add(group)
             self._memberships[session.principal] += 1
         session.expelled.discard(group)
         return None
 
+    def _reached_bound(self, session: DaemonSession, group: str) -> Bound:
+        """Return the bound at which a session may not join one more group, this one."""
+        quotas = self.quotas
+        if self._memberships[session.principal] >= quotas.groups:
+            return Bound.GROUPS
+        if len(session.groups) >= quotas.session_groups:
+            return Bound.SESSION_GROUPS
+        groups = {} if self.table is None else self.table.groups
+        members = groups.get(group)
+        if members is None:
+            return Bound.CLUSTER_GROUPS if len(groups) >= quotas.cluster_groups else Bound.NONE
+        if (len(members) + 1) * (MEMBER_HEAD_BYTES + LONGEST_NAME_BYTES) <= quotas.view_bytes:
+            return Bound.NONE  # so the members of small groups are not looked at
+        assert session.member is not None, "a session joins before its hello"
+        ids = [*(member.id for member in members), session.member]
+        size = sum(MEMBER_HEAD_BYTES + len(member.name.encode()) for member in ids)
+        return Bound.VIEW_BYTES if size > quotas.view_bytes else Bound.NONE
+
     def _refuse(
-        self, session: DaemonSession, bundle: Bundle, verb: Verb, name: str, *, quota: bool = False
+        self,
+        session: DaemonSession,
+        bundle: Bundle,
+        verb: Verb,
+        name: str,
+        bound: Bound = Bound.NONE,
     ) -> Refused:
         count = 1
         if bundle.kind == _FRAGMENT:
@@ -122,7 +158,7 @@ class AccessControl:
             group=name,
             principal=session.principal,
             level=LEVELS[bundle.level],
-            quota=quota,
+            bound=bound.key,
         )
 
     # ---- user names ----
@@ -141,9 +177,9 @@ class AccessControl:
 
     # ---- members ----
 
-    def set_rules(self, access: Access, most_groups: int | None) -> None:
-        """Apply these rules from now on."""
-        self.rules, self.most_groups = access, most_groups
+    def set_rules(self, access: Access, quotas: Quotas) -> None:
+        """Apply these rules and limits from now on."""
+        self.rules, self.quotas = access, quotas
         self._logged.clear()
 
     def expel(self, session: DaemonSession, group: str) -> Refused:

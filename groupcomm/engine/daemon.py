@@ -45,12 +45,13 @@ from groupcomm.engine.news import (
     TokenWatch,
     ViewHistory,
 )
-from groupcomm.engine.output import CoreOver, EndReason, Output, Transmission
+from groupcomm.engine.output import CoreOver, Output, Transmission
 from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.engine.protection import make_protection
 from groupcomm.engine.reports import Reports
 from groupcomm.engine.roster import RosterManager
 from groupcomm.engine.sessions import LocalSessions
+from groupcomm.engine.stalls import Stalls
 from groupcomm.engine.status import Status, status_of
 from groupcomm.engine.storage import Storage
 from groupcomm.engine.view import ViewState
@@ -156,7 +157,7 @@ class DaemonCore:
         self._token_watch = TokenWatch(config.timing.token_timeout_s)
         self._is_over = False  # whether the shell knows that this start is over
         self._now = now
-        self._pause_s = config.timing.token_timeout_s / 2  # a call that is this late shows a pause
+        self._stalls = Stalls(config.timing.token_timeout_s)
         self.drain = Drain(self.sessions)
         self.leaving = Leaving(self, config.leave_timeout_s)
         self.membership = Membership(config, start, self, self.reservation)
@@ -195,11 +196,12 @@ class DaemonCore:
         out: list[Transmission] = []
         output = self._output = Output(out)
         self._out = out
-        paused = now > self.deadline + self._pause_s
+        paused = self._stalls.is_pause(now, self.deadline)
+        if self._stalls.begin_step(now, self.deadline):
+            self._postpone(self._stalls.not_before, now - self.deadline)
         self._now = self.sessions.now = now
         self._protection.begin_step(now)
-        counters = self.counters
-        bad = counters.bad
+        counters, bad = self.counters, self.counters.bad
         if paused and self.membership.state is not MembershipState.LEFT:
             self.membership.gather(GatherReason.PAUSED, now)
         for datagram in datagrams:
@@ -224,6 +226,12 @@ class DaemonCore:
         ):
             output.store = self._storage.begin(now)
         return output
+
+    def _postpone(self, until: float, late_s: float) -> None:
+        self.membership.postpone(until)
+        if self.view_state is not None:
+            self.view_state.ring.monitor.postpone(until)
+        self.reservation.excuse(late_s)
 
     def _accept(self, event: Input) -> None:
         """Process one input; most are of clients."""
@@ -311,7 +319,7 @@ class DaemonCore:
             news.append(self._history.report(membership.reasons, membership.no_room, now))
         if view_state is not None and membership.state is _OPERATIONAL:
             ring = view_state.ring
-            silent = ring.state is RingState.AWAY and now > ring.monitor.heard_at + self._pause_s
+            silent = ring.state is RingState.AWAY and now > ring.monitor.silent_from
             if silent or self._token_watch.is_late:
                 news += self._token_watch.check(ring, now)
         for some in (self.drain.news, self.sessions.silent):
@@ -336,15 +344,7 @@ class DaemonCore:
         if self._is_over:
             return None
         self._is_over = True
-        leaving = self.leaving
-        how = EndReason.CUT_SHORT if leaving.unfinished else EndReason.LEFT
-        if leaving.removed:
-            how = EndReason.REMOVED
-        return CoreOver(
-            end=how,
-            unfinished=leaving.unfinished,
-            roster=self.roster_manager.record.agreed if how is EndReason.REMOVED else None,
-        )
+        return self.leaving.end(self.roster_manager.record.agreed)
 
     def _is_unblocked(self) -> bool:
         """Return whether the client that all senders waited for has read meanwhile."""
@@ -364,8 +364,8 @@ class DaemonCore:
                 self._receive_packet(sender, packet)
             if self.membership.state is not _OPERATIONAL:
                 return  # the statements of daemons contradict each other
-        if self.sessions.limits.block_bytes is not None:
-            view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
+        slow = self.sessions.limits.block_bytes is not None and bool(self.sessions.slow_receivers)
+        view_state.ring.flow.blocked = slow or view_state.delivery.is_behind
         view_state.step(now, clients=clients)
         self._view_due = view_state.deadline
         if view_state.several:

@@ -112,6 +112,9 @@ _KEYS = BundleKind.KEYS
 _REPORT = BundleKind.REPORT
 _ROSTER = BundleKind.ROSTER
 
+MOST_UNDELIVERED: Final = 256
+"""The packets that may wait because a step has no time for them; above it all senders wait."""
+
 MOST_UNRELIABLE: Final = 2**32
 """The most datagrams outside the streams between two that arrive from one daemon: years of them."""
 
@@ -140,6 +143,7 @@ class Delivery:
         groups: decide to which sessions.
         wanted: the groups that daemons of other rings want.
         holds_packets: whether any packet, of any stream, is not yet forgotten here.
+        unfinished: whether the last `deliver` has left deliverable packets to the next step.
     """
 
     __slots__ = (
@@ -164,6 +168,7 @@ class Delivery:
         "holds_packets",
         "order",
         "streams",
+        "unfinished",
         "wanted",
     )
 
@@ -196,7 +201,7 @@ class Delivery:
         self.announcements = Announcements(
             [daemon.name for daemon in view.daemons], packed=view.versions.highest >= PACKED
         )
-        self.complete = False
+        self.complete = self.unfinished = False
         self._on_complete = on_complete
         self._restore_joins = restore_joins
         self._on_key_report = on_key_report
@@ -220,6 +225,11 @@ class Delivery:
     def highest_connection(self) -> int:
         """Return the highest number of a connection that was seen in the view."""
         return highest_used(self.groups.highest, self._first_connection)
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether senders have to wait until this daemon has delivered more."""
+        return self.unfinished and self.order.waiting > MOST_UNDELIVERED
 
     # ---- packets and notices that come ----
 
@@ -317,12 +327,13 @@ class Delivery:
 
     def deliver(self) -> None:
         """Deliver everything that packets, blocks or frontiers have made deliverable since last
-        time."""
+        time, or as much as one step may; `unfinished` says that more is left."""
         if not self._moved or not self.complete:
             return
-        self._moved = False
         order = self.order
-        order.drain()
+        self._moved = self.unfinished = not order.drain(self._sessions.may_deliver)
+        if self.unfinished:
+            return  # nothing may be forgotten yet, and no position is certain here
         groups = self.groups
         if groups.checks or groups.gone:
             groups.settle(order.progress)

@@ -16,6 +16,7 @@ from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_session import SessionLimits
+from groupcomm.session.requests import Price
 
 
 @attrs.frozen
@@ -36,6 +37,17 @@ class ClientBytes:
 
     connection: int
     data: bytes
+
+
+@attrs.frozen
+class ClientCharged:
+    """The shell has done work for a client that its bytes do not show: it translates for it.
+
+    Nothing is read from the connection until `Output.readable` names it, as after `ClientBytes`.
+    """
+
+    connection: int
+    price: Price
 
 
 @attrs.frozen
@@ -84,9 +96,16 @@ class ProgramSettings:
 
 @attrs.frozen
 class MarkStored:
-    """The disk holds a mark of `StoreMark`, file and folder synced."""
+    """The disk holds a mark of `StoreMark`, file and folder synced.
+
+    Attributes:
+        mark: the mark.
+        took_s: the seconds that the write took, without the time in which the daemon did not read
+            this; None if that is unknown.
+    """
 
     mark: int
+    took_s: float | None = None
 
 
 @attrs.frozen
@@ -161,7 +180,13 @@ StorageAnswer: TypeAlias = (
 """The inputs that answer the writes of `Output.store`."""
 
 ClientInput: TypeAlias = (
-    ClientOpened | ClientBytes | ClientGone | ClientDismissed | QuestionAnswered | ProgramSettings
+    ClientOpened
+    | ClientBytes
+    | ClientCharged
+    | ClientGone
+    | ClientDismissed
+    | QuestionAnswered
+    | ProgramSettings
 )
 """The inputs that concern sessions."""
 

@@ -1,11 +1,12 @@
 """Intake: processes the input of local programs in turn, a bounded amount in each step.
 
-Pure. ``now`` is in seconds. Every frame has a price (groupcomm/session/requests.py). A step does
-STEP_WORK units of work and leaves the rest for the next one, which processes datagrams first: so no
-program keeps the token waiting. Principals have turns, and so have the sessions of one principal:
-so a principal waits for at most one step of each other one. A principal in debt by its quotas has
-no turn until the debt is paid. Nor has a session whose client does not read the replies to its own
-frames.
+Pure. ``now`` is in seconds. Every frame has a price (groupcomm/session/requests.py), which counts
+the sessions that its bundle goes to. A step does STEP_WORK units of work and leaves the rest for
+the next one, which processes datagrams first: so no program keeps the token waiting. Principals
+have turns, and so have the sessions of one principal: so a principal waits for at most one step of
+each other one. A session whose request has cost more than a turn misses as many turns, if others
+wait. A principal in debt by its quotas has no turn until the debt is paid. Nor has a session whose
+client does not read the replies to its own frames, or whose requests under way cause much work.
 """
 
 from collections import deque
@@ -16,7 +17,7 @@ from typing import Final
 from groupcomm.errors import BadDatagram, Code, SessionError
 from groupcomm.security.quotas import Account, Quotas
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
-from groupcomm.session.requests import Request
+from groupcomm.session.requests import Price, Request
 
 STEP_WORK: Final = 64
 """Units of work for programs in one step: some 0.4 ms."""
@@ -107,12 +108,7 @@ class Intake:
 
     def serve(self, now: float) -> bool:
         """Process waiting input, in turn, as much as one step may; return whether there was any."""
-        self.due = inf
-        self.work_done = 0
-        self.done = []
-        if self._fresh or self._stalled:
-            self._wake(now)
-        if not self._turns:
+        if not self._begin(now):
             return False
         ready, wasted = deque(self._turns), dict.fromkeys(self._turns, 0)
         if self._accounts:
@@ -122,7 +118,9 @@ class Intake:
             principal = ready.popleft()
             sessions = self._turns.pop(principal)
             session = sessions.pop(next(iter(sessions)))
-            wasted[principal] += self._serve_session(session, STEP_WASTE - wasted[principal], now)
+            if not (session.overdrawn and (ready or sessions) and self._misses_turn(session)):
+                waste = STEP_WASTE - wasted[principal]
+                wasted[principal] += self._serve_session(session, waste, now)
             if session.has_input:
                 self._queue(session, sessions, now)
             else:
@@ -136,6 +134,15 @@ class Intake:
         if ready:
             self.due = now
         return served
+
+    def _begin(self, now: float) -> bool:
+        """Begin a step; return whether any session has input."""
+        self.due = inf
+        self.work_done = 0
+        self.done = []
+        if self._fresh or self._stalled:
+            self._wake(now)
+        return bool(self._turns)
 
     def _queue(
         self, session: DaemonSession, sessions: dict[int, DaemonSession], now: float
@@ -163,6 +170,12 @@ class Intake:
         if self._stalled:
             self.due = self._look_at
 
+    def _misses_turn(self, session: DaemonSession) -> bool:
+        """Return True, as the turn of a session pays for what it has used beyond earlier ones."""
+        self.work_done += 1
+        session.overdrawn = max(0, session.overdrawn - SESSION_WORK)
+        return True
+
     def _serve_session(self, session: DaemonSession, waste: int, now: float) -> int:
         """Process frames of a session while it has its turn.
 
@@ -175,19 +188,27 @@ class Intake:
             The units of work that were wasted.
         """
         account = self._account(session.principal, now)
-        wasted, most = 0, min(STEP_WORK, self.work_done + SESSION_WORK)
+        begun, most = self.work_done, min(STEP_WORK, self.work_done + SESSION_WORK)
         self.work_done += 1  # looking costs work, too
+        wasted = self._charge(session.pop_owed(), account, now)
         while (
-            self.work_done < most and wasted < waste and not session.stalled and self._read(session)
+            self.work_done < most
+            and wasted < waste
+            and not session.stalled
+            and not (account is not None and account.debt_s(now) > 0.0)
+            and self._read(session)
         ):
-            price = session.price
-            self.work_done += price.work
-            wasted += price.wasted
-            if account is not None:
-                account.charge(now, messages=price.messages, size=price.size, joins=price.joins)
-                if account.debt_s(now) > 0.0:
-                    break
+            wasted += self._charge(session.price, account, now)
+        used = self.work_done - begun
+        session.overdrawn = used - SESSION_WORK if used >= 2 * SESSION_WORK else 0
         return wasted
+
+    def _charge(self, price: Price, account: Account | None, now: float) -> int:
+        """Charge work that was done; return the units of it that were wasted."""
+        self.work_done += price.work
+        if account is not None:
+            account.charge(now, messages=price.messages, size=price.size, joins=price.joins)
+        return price.wasted
 
     def _read(self, session: DaemonSession) -> bool:
         """Carry out the request in the next frame of a session; return whether there was one."""

@@ -11,7 +11,9 @@ wait for a timeout.
 from math import inf
 from typing import Final, Protocol
 
+from groupcomm.config.roster import Roster
 from groupcomm.config.view import Start
+from groupcomm.engine.output import CoreOver, EndReason
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view import ViewState
 from groupcomm.membership.membership import Membership
@@ -55,6 +57,13 @@ class Leaving:
         self.due = inf
         self.unfinished = ""
         self.removed, self.follow_until = False, -inf
+
+    def end(self, roster: Roster | None) -> CoreOver:
+        """Return the way in which it has ended; `roster` is the agreed one."""
+        if self.removed:
+            return CoreOver(end=EndReason.REMOVED, unfinished=self.unfinished, roster=roster)
+        how = EndReason.CUT_SHORT if self.unfinished else EndReason.LEFT
+        return CoreOver(end=how, unfinished=self.unfinished)
 
     def remove(self, now: float) -> None:
         """Note that the roster does not have this daemon any more."""

@@ -6,6 +6,7 @@ before the WELCOME of a session wait for it.
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
+from typing import Final
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.engine.access_control import AccessControl, restrict_to_self
@@ -32,6 +33,14 @@ _CONNECTING = DaemonSessionState.CONNECTING
 _OPEN = DaemonSessionState.OPEN
 _WITHDRAWING = DaemonSessionState.WITHDRAWING
 _LEAVING = DaemonSessionState.LEAVING
+
+
+STEP_FRAMES: Final = 512
+"""The frames that one step delivers, besides those of the last bundle or view: some 3 ms, with the
+writes."""
+
+NAMES_A_FRAME: Final = 4
+"""The members whose names are encoded in a view in the time that a frame takes."""
 
 
 class SlowReceivers:
@@ -132,6 +141,7 @@ class SessionOutput:
         origins: the connections that asked which daemons came together.
         block_s: the seconds for which a session may make all senders wait.
         now: the time of this step.
+        frames: the frames that were delivered in this step.
     """
 
     __slots__ = (
@@ -141,6 +151,7 @@ class SessionOutput:
         "block_s",
         "by_connection",
         "causes_frames",
+        "frames",
         "now",
         "origins",
         "principals",
@@ -167,6 +178,16 @@ class SessionOutput:
         self.origins: set[int] = set()
         self.block_s = block_s
         self.now = 0.0
+        self.frames = 0
+
+    def begin_step(self, now: float) -> None:
+        """Begin a step: it may deliver STEP_FRAMES frames."""
+        self.now = now
+        self.frames = 0
+
+    def may_deliver(self) -> bool:
+        """Return whether this step may deliver more."""
+        return self.frames < STEP_FRAMES
 
     def forget(self, connection: int) -> None:
         """Forget the wishes of a connection: its stream has ended."""
@@ -208,6 +229,7 @@ class SessionOutput:
         frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
         receivers = list(connections)
         self.traffic.count_delivered(bundle, len(receivers))
+        self.frames += len(receivers)
         if self.principals:
             self._push_principal(receivers, packet.daemon, sender.connection)
         if self.causes_frames.wanted and not unreliable:
@@ -231,6 +253,8 @@ class SessionOutput:
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:
         """Send a group view to sessions; those that may not see members see only themselves."""
+        connections = list(connections)
+        self.frames += len(connections) + len(view.members) // NAMES_A_FRAME
         if self.access_control.rules.restricts:
             connections = self._show_restricted(connections, view)
         self._push_all(connections, encode_view(view))

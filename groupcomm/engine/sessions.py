@@ -6,10 +6,8 @@ user's name is free again only once the DISCONNECT is ordered. Sessions, and wai
 continue from one view of the daemons to the next.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Final
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.engine.acceptance import Acceptance
@@ -17,6 +15,7 @@ from groupcomm.engine.backlog import Backlog, Subscriptions
 from groupcomm.engine.connection_numbers import ConnectionNumbers
 from groupcomm.engine.inputs import (
     ClientBytes,
+    ClientCharged,
     ClientDismissed,
     ClientGone,
     ClientInput,
@@ -30,12 +29,14 @@ from groupcomm.engine.news import ProgramSilent
 from groupcomm.engine.output import Output
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.session_output import SessionOutput
+from groupcomm.engine.user_names import UserNames
 from groupcomm.errors import Code, LocalProtocolError, SessionError
 from groupcomm.events import DaemonStopping, DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
+from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import (
     encode_accepted,
     encode_answer,
@@ -45,72 +46,8 @@ from groupcomm.session.daemon_frames import (
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.liveness import PeerWatch
-from groupcomm.session.requests import Alive, Hello, Query, Request, Submit, price_of_refusal
+from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
-
-NAME_WAIT_S: Final = 1.0
-"""For how long a session waits for a name whose holder may have gone. The end of a stream is seen
-only once all before it was read, so a program that has crashed looks alive while its daemon is
-busy."""
-
-
-class UserNames:
-    """The user names at one daemon: the session that has each, and the sessions that wait for it.
-
-    A name belongs to one session until the DISCONNECT of that session is ordered.
-
-    Attributes:
-        due: the time at which a session has waited for long enough; inf if none waits in doubt.
-    """
-
-    __slots__ = ("_doubtful", "_holders", "_queues", "due")
-
-    def __init__(self) -> None:
-        self._holders: dict[str, int] = {}  # the connection number that holds each name
-        self._queues: dict[str, list[int]] = {}
-        self._doubtful: deque[tuple[float, int]] = deque()
-        self.due = inf
-
-    def holder(self, user: str) -> int | None:
-        """Return the connection that has a name; None if the name is free."""
-        return self._holders.get(user)
-
-    def assign(self, user: str, connection: int) -> None:
-        """Give a free name to a session."""
-        self._holders[user] = connection
-
-    def queue(self, user: str, connection: int) -> None:
-        """Make a session wait for a name whose holder is leaving."""
-        self._queues.setdefault(user, []).append(connection)
-
-    def queue_in_doubt(self, connection: int, now: float) -> None:
-        """Limit the wait of a session for a name whose holder may have gone."""
-        self._doubtful.append((now + NAME_WAIT_S, connection))
-        self.due = self._doubtful[0][0]
-
-    def pop_overdue(self, now: float) -> list[int]:
-        """Return the connections that have waited for long enough, each once."""
-        found = []
-        while self._doubtful and self._doubtful[0][0] <= now:
-            found.append(self._doubtful.popleft()[1])
-        self.due = self._doubtful[0][0] if self._doubtful else inf
-        return found
-
-    def unqueue(self, user: str, connection: int) -> None:
-        """Remove a session from the waiting ones, if it is among them."""
-        queue = self._queues.get(user, [])
-        if connection in queue:
-            queue.remove(connection)
-
-    def free(self, user: str) -> int | None:
-        """Free a name; return the connection that has waited for it longest, or None."""
-        del self._holders[user]
-        queue = self._queues.get(user)
-        if queue:
-            return queue.pop(0)
-        self._queues.pop(user, None)
-        return None
-
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
@@ -127,6 +64,7 @@ class LocalSessions:
     Attributes:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
         came_from, deliver, show_view, abort, bounce: see SessionOutput; the groups call them.
+        may_deliver: see SessionOutput.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
         names: the names of users.
@@ -164,7 +102,7 @@ class LocalSessions:
         self.traffic, self.access_control = output.traffic, output.access_control
         self.came_from, self.deliver = output.came_from, output.deliver  # one call less for each
         self.show_view, self.abort, self.bounce = output.show_view, output.abort, output.bounce
-        self._push = output.push
+        self._push, self.may_deliver = output.push, output.may_deliver
         self.limits = settings.limits
         self._view: DaemonView | None = None
         self._daemon = daemon
@@ -190,7 +128,7 @@ class LocalSessions:
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
         self._closed: list[int] = []  # connections to close once their output is written
-        self.access_control.set_rules(settings.access, settings.quotas.groups)
+        self.access_control.set_rules(settings.access, settings.quotas)
         self.intake.set_quotas(settings.quotas)
 
     # ---- views ----
@@ -200,7 +138,7 @@ class LocalSessions:
     ) -> None:
         """Begin a view: `table` resolves names, and `groups` have members here."""
         self._view = view
-        self._table = table
+        self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several)
         for session in self.by_connection.values():
             if session.is_notified:
@@ -263,6 +201,11 @@ class LocalSessions:
             self._end(session, Code.CONNECTION_CLOSED, reason)
 
     @property
+    def work(self) -> int:
+        """Return the units of work of the last step, each delivered frame counted as one."""
+        return self.intake.work_done + self._output.frames
+
+    @property
     def unfinished(self) -> int:
         """Return the number of sessions that other daemons know."""
         return sum(session.is_known for session in self.by_connection.values())
@@ -284,6 +227,9 @@ class LocalSessions:
             case ClientBytes(connection, data):
                 self._fed.append(connection)
                 self._receive_bytes(connection, data)
+            case ClientCharged(connection, price):
+                self._fed.append(connection)
+                self._charge(connection, price)
             case ClientOpened(connection, principal):
                 session = DaemonSession(connection, limits=self.limits, principal=principal)
                 self.by_connection[connection] = session
@@ -296,7 +242,7 @@ class LocalSessions:
             case ProgramSettings():
                 self._set_limits(event.limits)
                 self.intake.set_quotas(event.quotas)
-                self.set_rules(event.access, event.quotas.groups)
+                self.set_rules(event.access, event.quotas)
 
     def serve(self, now: float) -> bool:
         """Process requests of clients in turn (see Intake.serve), and end overdue sessions.
@@ -304,7 +250,7 @@ class LocalSessions:
         Returns:
             Whether any request was processed, or a bundle waits because a session has to end.
         """
-        self._output.now = now
+        self._output.begin_step(now)
         waiting = self.backlog.size
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
@@ -322,6 +268,12 @@ class LocalSessions:
             self.intake.add(session)
             if session.watch is not None:
                 session.watch.heard_at = self.now
+
+    def _charge(self, connection: int, price: Price) -> None:
+        session = self.by_connection.get(connection)
+        if session is not None and session.state <= _OPEN:
+            session.owe(price)
+            self.intake.add(session)
 
     def _set_limits(self, limits: SessionLimits) -> None:
         before, self.limits, self._output.block_s = self.limits, limits, limits.block_s
@@ -378,7 +330,7 @@ class LocalSessions:
                 self._output.principals.add(session.connection)
             if request.origins:
                 self._output.origins.add(session.connection)
-            session.takes_refusals = request.refusals
+            session.takes_refusals, session.takes_bounds = request.refusals, request.bounds
             session.takes_stopping = request.stopping
             session.takes_accepted = request.accepted
             if request.heartbeats:
@@ -461,10 +413,19 @@ class LocalSessions:
         self.traffic.count_sent(bundle)
         if request.ordered:
             session.awaited.add(bundle.message)
+        session.submit(bundle, self._receivers(bundle))
         if bundle.level == _UNRELIABLE:
             self.unreliable.append(bundle)
         else:
             self.subscriptions.admit(bundle)
+
+    def _receivers(self, bundle: Bundle) -> int:
+        """Return the number of sessions, of any daemon, to which a bundle goes, as it looks now."""
+        assert self._table is not None, "a session submits before any view"
+        groups = self._table.groups
+        if len(bundle.groups) == 1:
+            return len(groups.get(bundle.groups[0], ()))
+        return sum(len(groups.get(group, ())) for group in bundle.groups)
 
     def _admits(self, session: DaemonSession, bundle: Bundle) -> bool:
         """Return whether a bundle is allowed; if not, drop it and tell its session once."""
@@ -482,16 +443,16 @@ class LocalSessions:
     def _refuse(self, session: DaemonSession, refused: Refused) -> None:
         """Tell a session of a refusal; end it if its client does not understand refusals."""
         if session.takes_refusals:
-            self._push(session, (encode_refused(refused),))
+            self._push(session, (encode_refused(refused, bounds=session.takes_bounds),))
             session.note_reply()
         else:
             self._end(session, Code.ILLEGAL_GROUP, str(refused))
 
     # ---- rules ----
 
-    def set_rules(self, access: Access, most_groups: int | None) -> None:
+    def set_rules(self, access: Access, quotas: Quotas) -> None:
         """Apply new rules: sessions that may no longer be in a group have to leave it."""
-        self.access_control.set_rules(access, most_groups)
+        self.access_control.set_rules(access, quotas)
         for session in list(self.by_connection.values()):
             session.allowed.clear()
             if DaemonSessionState.NEW < session.state <= DaemonSessionState.DRAINING:
@@ -613,7 +574,7 @@ class LocalSessions:
         for bundle in taken:
             session = self.by_connection.get(bundle.session)
             if session is not None:
-                session.backlog_bytes -= bundle.size
+                session.note_left(bundle)
                 if session.takes_accepted:
                     self.acceptance.note_done(bundle.session, self.now)
         return taken

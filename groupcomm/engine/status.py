@@ -176,6 +176,7 @@ class SessionStatus:
     Attributes:
         output_bytes: bytes that wait for the program to read them.
         backlog_bytes: bytes that wait for a number.
+        backlog_work: units of work that these are about to cause (docs/security.md).
         dropped: UNRELIABLE messages that were dropped because the program did not keep up.
         blocks: whether all senders wait for it.
     """
@@ -185,6 +186,7 @@ class SessionStatus:
     principal: str
     output_bytes: int
     backlog_bytes: int
+    backlog_work: int
     dropped: int
     blocks: bool
 
@@ -211,11 +213,13 @@ class AccessStatus:
     Attributes:
         rules: the number of rules.
         refused: the number of refusals, by verb.
+        bounds: the number of joins refused at a bound, by its key in ``clients.quotas``.
         foreign: joins at other daemons that these rules would have refused.
     """
 
     rules: int
     refused: Counts
+    bounds: Counts
     foreign: int
 
 
@@ -368,6 +372,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         access=AccessStatus(
             rules=len(core.sessions.access_control.rules.rules),
             refused=_frozen(core.sessions.access_control.refusals),
+            bounds=_frozen(core.sessions.access_control.bounds),
             foreign=core.sessions.access_control.foreign_joins,
         ),
         traffic=_traffic(core),
@@ -478,6 +483,7 @@ def _session(session: DaemonSession) -> SessionStatus:
         principal=session.principal,
         output_bytes=session.output_bytes,
         backlog_bytes=session.backlog_bytes,
+        backlog_work=session.backlog_work,
         dropped=session.dropped,
         blocks=session.block_bytes is not None and session.blocks,
     )

@@ -74,9 +74,9 @@ class Storage:
     def accept(self, answer: StorageAnswer, now: float) -> None:
         """Process the end of a write; one that has failed is begun again later."""
         match answer:
-            case MarkStored(mark):
+            case MarkStored(mark, took_s):
                 self._mark = False
-                self._reservation.stored(mark, now)
+                self._reservation.stored(mark, now, took_s)
             case MarkNotStored(reason):
                 self._mark = False
                 self._reservation.failed(reason, now)

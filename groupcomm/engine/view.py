@@ -290,6 +290,8 @@ class ViewState:
         """Give clients everything that has become deliverable since the last step."""
         waiting = self._packer.source.size
         self.delivery.deliver()
+        if self.delivery.unfinished:
+            self.deadline = self._now
         if self._sessions.acceptance.unsettled:
             held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
             self._sessions.acceptance.settle(held, self._now)

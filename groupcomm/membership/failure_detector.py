@@ -365,6 +365,12 @@ class FailureDetector:
         self._set_silence_due()
         return silent
 
+    def postpone(self, until: float) -> None:
+        """Find no watched daemon silent before this time: this one could not hear them."""
+        for peer, limit_s in self._watched:
+            peer.heard_at = max(peer.heard_at, until - limit_s)
+        self._set_silence_due()
+
     def watch_no_more(self, peer: PeerDaemon) -> None:
         """Note that the silence of the other end of a link breaks nothing any more."""
         self._watched = [entry for entry in self._watched if entry[0] is not peer]

@@ -595,6 +595,10 @@ class Membership:
 
     # ---- operational, and one step ----
 
+    def postpone(self, until: float) -> None:
+        """Judge no daemon by its silence before this time: this one stood still."""
+        self._detector.postpone(until)
+
     def _step_operational(self, now: float) -> None:
         operational = self._operational
         if not operational.step(now):

@@ -229,10 +229,22 @@ class Reservation:
             self.asked_at = now
             self.due = inf
 
-    def stored(self, mark: int, now: float) -> None:
-        """Note that the disk holds this mark, file and folder synced."""
+    def excuse(self, late_s: float) -> None:
+        """Do not count these seconds as the disk's: this daemon stood still."""
+        self.asked_at += late_s
+
+    def stored(self, mark: int, now: float, took_s: float | None = None) -> None:
+        """Note that the disk holds this mark, file and folder synced.
+
+        Args:
+            mark: the mark.
+            now: seconds.
+            took_s: the seconds that the write took, by whoever has written; None: since it was
+                asked for.
+        """
         self.mark = max(self.mark, mark)
-        self.write_s = max(now - self.asked_at, min(self.write_s / 2, MOST_AHEAD_S))
+        took_s = max(0.0, now - self.asked_at) if took_s is None else took_s
+        self.write_s = max(took_s, min(self.write_s / 2, MOST_AHEAD_S))
         self.to_store, self.error, self._retry_s = None, None, FIRST_RETRY_S
         if self.is_short:
             self._ask(now)

@@ -31,6 +31,11 @@ _AGREED = ServiceLevel.AGREED
 _SAFE = ServiceLevel.SAFE
 
 
+def always() -> bool:
+    """Return True: a call delivers all that it can."""
+    return True
+
+
 class Order:
     """The deliveries of one daemon in one view.
 
@@ -148,30 +153,37 @@ class Order:
 
     # ---- bundles that are released ----
 
-    def drain(self) -> None:
+    def drain(self, may_go_on: Callable[[], bool] = always) -> bool:
         """Release every bundle that can be: lower levels to a fixed point before each agreed
-        packet."""
+        packet.
+
+        Args:
+            may_go_on: returns, after each agreed bundle, whether others may follow now.
+
+        Returns:
+            Whether all were released. If not, the next call continues where this one stopped.
+        """
         while True:
             if self._gated:
                 self._open_gates()
             packet = self._next_agreed() if self._agreed else None
             if packet is None:
                 break
-            self._deliver_agreed(packet)
+            if not self._deliver_agreed(packet, may_go_on):
+                return False
         if self.hurried:
             del self.hurried[: bisect_right(self.hurried, self.frontiers.least)]
+        return True
 
     def _next_agreed(self) -> DataPacket | None:
-        """Remove the lowest agreed packet, if it may be delivered; there is one."""
+        """Return the lowest agreed packet, if it may be delivered; there is one."""
         time, _, packet = self._agreed[0]
         if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
             return None
-        heappop(self._agreed)
-        if packet.safe:
-            del self._safe[0]
         return packet
 
-    def _deliver_agreed(self, packet: DataPacket) -> None:
+    def _deliver_agreed(self, packet: DataPacket, may_go_on: Callable[[], bool]) -> bool:
+        """Release the agreed bundles of the lowest packet; return whether more may be released."""
         assert_in_order(packet, self.done, self.blocks.least)
         if self._gated:
             self._forgo_impossible(packet)
@@ -183,13 +195,19 @@ class Order:
                 assert_causes_delivered(packet, stream, lowest)
         chain = self._chains[packet.daemon]
         for bundle in packet.bundles:
-            if bundle.level >= _AGREED:
+            if bundle.level >= _AGREED and not bundle.released:
+                if not may_go_on():
+                    return False
                 queue = chain.queues[bundle.session]
                 head = queue.popleft()
                 assert head is bundle, "an agreed bundle overtakes its session"
                 self._release(bundle)
                 self._serve(chain, bundle.session, queue)
+        heappop(self._agreed)
+        if packet.safe:
+            del self._safe[0]
         self.done = Stamp(packet.time, packet.ring)
+        return True
 
     def _forgo_impossible(self, packet: DataPacket) -> None:
         """Give up the causes of packets that still wait below the next agreed packet, and its own.
@@ -308,6 +326,11 @@ class Order:
     def frontier(self) -> int:
         """Return the time up to which everything is held here and nothing can still come."""
         return self.blocks.least
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of agreed packets that are not delivered."""
+        return len(self._agreed)
 
     @property
     def progress(self) -> int:

@@ -116,6 +116,11 @@ class TokenMonitor:
         self.token_losses = 0
         self.token_retransmissions = 0
 
+    @property
+    def silent_from(self) -> float:
+        """Return the time from which the token's silence is worth a line in the log."""
+        return self.heard_at + self._timeout_s / 2
+
     # ---- events ----
 
     def passed_on(self, packet: bytes, to: int, hop: int, now: float) -> None:
@@ -159,6 +164,10 @@ class TokenMonitor:
         """Note the proof that the token that was passed on has arrived."""
         if self._repeats.at != inf:
             self._repeats.stop()
+
+    def postpone(self, until: float) -> None:
+        """Note no loss of the token before this time: this daemon could not hear it."""
+        self.heard_at = max(self.heard_at, until - self._timeout_s)
 
     # ---- actions ----
 

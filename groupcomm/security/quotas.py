@@ -3,8 +3,12 @@
 Pure. ``now`` is in seconds on one monotonic clock. A frame is charged once it was processed, and no
 frame of a principal in debt is processed until the debt is paid: no program is refused anything for
 being fast. Groups and connections above their limits are refused, as waiting would not help.
+
+Groups have limits also where nobody has set any: all daemons hold the group table, tell each other
+theirs when a view begins, and write a group's view to its members.
 """
 
+import enum
 from typing import Final
 
 import attrs
@@ -15,22 +19,47 @@ BURST_S: Final = 1.0
 """The seconds of its rate that a principal may use at once after a silence."""
 
 
+class Bound(enum.IntEnum):
+    """The bounds at which a join is refused, each named after its key in ``clients.quotas``."""
+
+    NONE = 0  # a rule refuses the join, and no bound
+    GROUPS = 1
+    SESSION_GROUPS = 2
+    CLUSTER_GROUPS = 3
+    VIEW_BYTES = 4
+
+    @property
+    def key(self) -> str:
+        """Return the key in ``clients.quotas``; "" for none."""
+        return self.name.lower() if self else ""
+
+
+BOUND_KEYS: Final = tuple(bound.key for bound in Bound)
+"""The keys of the bounds, by number."""
+
+
 @attrs.frozen(kw_only=True)
 class Quotas:
-    """The limits of each principal; None stands for no limit.
+    """The limits of each principal, and of groups; None stands for no limit.
 
     Attributes:
         messages_per_s: messages, joins and leaves; hellos, goodbyes and questions, too.
         bytes_per_s: bytes that its connections send, frames included.
         joins_per_s: joins.
-        groups: memberships of all its sessions together, requested ones included.
+        groups: memberships of all sessions of a principal together, requested ones included.
+        session_groups: memberships of each session, requested ones included.
+        cluster_groups: groups of the whole cluster; joins that are under way may exceed it.
+        view_bytes: bytes of the names of a group's members, as its views tell them; as before.
         connections: connections at one time.
     """
 
     messages_per_s: float | None = None
     bytes_per_s: float | None = None
     joins_per_s: float | None = None
-    groups: int | None = None
+    groups: int = 100_000
+    session_groups: int = 10_000
+    cluster_groups: int = 200_000
+    view_bytes: int = 2 * 1024 * 1024
     connections: int | None = None
 
     def __attrs_post_init__(self) -> None:

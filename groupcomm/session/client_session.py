@@ -166,7 +166,7 @@ class ClientSession:
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
         self.accepted: int | None = None
         self.was_silent = False
-        capabilities = Capability.REFUSALS | Capability.STOPPING
+        capabilities = Capability.REFUSALS | Capability.BOUNDS | Capability.STOPPING
         capabilities |= Capability.ACCEPTED if accepted else 0
         capabilities |= Capability.HEARTBEATS if daemon_timeout_s is not None else 0
         capabilities |= Capability.CAUSES if causes else 0

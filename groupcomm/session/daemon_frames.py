@@ -25,6 +25,7 @@ from groupcomm.events import (
 )
 from groupcomm.level import LEVELS
 from groupcomm.security.access import VERBS, Verb
+from groupcomm.security.quotas import BOUND_KEYS, Bound
 from groupcomm.session.frames import (
     LENGTH,
     MIN_BUNDLE_LIMIT,
@@ -312,12 +313,16 @@ _REFUSED = struct.Struct("!BQIBBB")
 _VERBS: Final = tuple(Verb)
 
 
-def encode_refused(event: Refused) -> bytes:
-    """Return the REFUSED frame of a refusal."""
-    verb = VERBS[event.verb]
-    head = _REFUSED.pack(
-        FrameKind.REFUSED, event.number, event.count, verb, event.level, event.quota
-    )
+def encode_refused(event: Refused, *, bounds: bool = True) -> bytes:
+    """Return the REFUSED frame of a refusal.
+
+    Args:
+        event: the refusal.
+        bounds: whether the client understands other bounds than GROUPS, which else stands for all.
+    """
+    verb, bound = VERBS[event.verb], BOUND_KEYS.index(event.bound)
+    bound = bound if bounds else min(bound, Bound.GROUPS)
+    head = _REFUSED.pack(FrameKind.REFUSED, event.number, event.count, verb, event.level, bound)
     names = [name.encode() for name in (event.group, event.principal)]
     body = head + b"".join(bytes((len(name),)) + name for name in names)
     return LENGTH.pack(len(body)) + body
@@ -330,7 +335,7 @@ def decode_refused_untrusted(frame: bytes) -> Refused:
         BadDatagram: it breaks its layout. No other exception, whatever the bytes.
     """
     try:
-        _, number, count, verb, level, quota = _REFUSED.unpack_from(frame)
+        _, number, count, verb, level, bound = _REFUSED.unpack_from(frame)
         middle = _REFUSED.size + 1 + frame[_REFUSED.size]
         end = middle + 1 + frame[middle]
         group = frame[_REFUSED.size + 1 : middle].decode()
@@ -339,8 +344,9 @@ def decode_refused_untrusted(frame: bytes) -> Refused:
         raise BadDatagram("short", f"a REFUSED frame of {len(frame)} bytes") from None
     except UnicodeDecodeError:
         raise BadDatagram("name", "not UTF-8") from None
-    if len(frame) != end or verb >= len(_VERBS) or level >= len(LEVELS) or quota > 1 or not count:
-        raise BadDatagram("refused", f"verb {verb}, level {level}, quota {quota}, count {count}")
+    known = verb < len(_VERBS) and level < len(LEVELS) and bound < len(BOUND_KEYS)
+    if len(frame) != end or not known or not count:
+        raise BadDatagram("refused", f"verb {verb}, level {level}, bound {bound}, count {count}")
     return Refused(
         number=number,
         count=count,
@@ -348,7 +354,7 @@ def decode_refused_untrusted(frame: bytes) -> Refused:
         group=group,
         principal=principal,
         level=LEVELS[level],
-        quota=quota == 1,
+        bound=BOUND_KEYS[bound],
     )
 
 

@@ -47,16 +47,20 @@ from groupcomm.session.frames import (
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.outbox import Outbox, Replies
 from groupcomm.session.requests import (
+    NOTHING,
+    RECEIVERS_A_UNIT,
     VIOLATION,
     Alive,
     Bye,
     Hello,
     Numbering,
+    Price,
     Query,
     Request,
     Submit,
     price_of_bundle,
     price_of_frame,
+    total,
 )
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
@@ -68,6 +72,10 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _FROM_CLIENTS: Final = frozenset(
     map(int, (BundleKind.MESSAGES, BundleKind.FRAGMENT, BundleKind.JOIN, BundleKind.LEAVE))
 )
+
+
+MOST_BACKLOG_WORK: Final = 1024
+"""The units of work that the requests of a session may be about to cause; its next ones wait."""
 
 
 @attrs.frozen(kw_only=True)
@@ -126,12 +134,15 @@ class DaemonSession:
         block_bytes: pending output above which all senders wait; None: never.
         backlog_bytes: the size of submitted bundles without a number; the core subtracts a
             bundle's size when it numbers or drops it.
+        backlog_work: the units of work that these are about to cause.
+        overdrawn: the units of work that its requests have caused beyond its turns.
         dropped: the number of UNRELIABLE bundles that the client was too slow for.
         price: the price of the last frame that `next_request` has processed.
         too_slow: whether it was closed because its output was above the cap.
         bundle_limit: the limit in the WELCOME; 0 before.
         early: frames that were delivered before the WELCOME, and whether each may be dropped.
         takes_refusals: whether the client understands REFUSED frames.
+        takes_bounds: whether it understands in them which bound was reached.
         takes_stopping: whether the client understands STOPPING frames.
         takes_accepted: whether the client understands ACCEPTED frames.
         watch: the watch over its client; None if that sends no heartbeats.
@@ -150,11 +161,13 @@ class DaemonSession:
         "_limits",
         "_numbering",
         "_outbox",
+        "_owed",
         "_reader",
         "_replies",
         "allowed",
         "awaited",
         "backlog_bytes",
+        "backlog_work",
         "block_bytes",
         "bundle_limit",
         "connection",
@@ -165,11 +178,13 @@ class DaemonSession:
         "last_principal",
         "member",
         "numbered",
+        "overdrawn",
         "price",
         "principal",
         "refused",
         "state",
         "takes_accepted",
+        "takes_bounds",
         "takes_refusals",
         "takes_stopping",
         "targets",
@@ -184,7 +199,7 @@ class DaemonSession:
         self.user = ""
         self.member: MemberId | None = None
         self.state = DaemonSessionState.NEW
-        self.backlog_bytes = 0
+        self.backlog_bytes = self.backlog_work = self.overdrawn = 0
         self.dropped = 0
         self.too_slow = False
         self.price = VIOLATION
@@ -194,12 +209,14 @@ class DaemonSession:
         self._reader = FrameReader(HELLO_FRAME_BYTES)
         self._input: deque[bytes] = deque()  # bytes that are not processed yet
         self._frames: Iterator[bytes] | None = None  # of the bytes in process
+        self._owed = NOTHING  # the price of work that was done for it and is not charged yet
         self._outbox = Outbox()
         self._replies = Replies()
         self._numbering = Numbering()
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
         self.takes_refusals = self.takes_stopping = self.takes_accepted = False
+        self.takes_bounds = False
         self.watch: PeerWatch | None = None
         self.last_principal: str | None = None
         self.targets: tuple[int, ...] = ()
@@ -317,13 +334,16 @@ class DaemonSession:
 
     @property
     def has_input(self) -> bool:
-        """Return whether the buffered input may hold a frame, which `next_request` then returns."""
-        return self._frames is not None or bool(self._input)
+        """Return whether there may be a frame, for `next_request`, or a price, for `pop_owed`."""
+        return self._frames is not None or bool(self._input) or self._owed is not NOTHING
 
     @property
     def stalled(self) -> bool:
-        """Return whether input waits until the client has read the replies to its own frames."""
-        return self._replies.are_due(self._outbox.popped)
+        """Return whether input waits until the client has read the replies to its own frames.
+
+        It waits also while its requests that are under way cause as much work as they may.
+        """
+        return self.backlog_work >= MOST_BACKLOG_WORK or self._replies.are_due(self._outbox.popped)
 
     # ---- input ----
 
@@ -343,6 +363,15 @@ class DaemonSession:
         """Buffer bytes of the client until `next_request` processes them."""
         if self.state < DaemonSessionState.CLOSING:
             self._input.append(data)
+
+    def owe(self, price: Price) -> None:
+        """Note work that was done for the client; its next turn pays for it."""
+        self._owed = total(self._owed, price)
+
+    def pop_owed(self) -> Price:
+        """Return the price that the session owes, and note that it was paid."""
+        owed, self._owed = self._owed, NOTHING
+        return owed
 
     def note_heartbeat(self, data: bytes, now: float) -> bool:
         """Process bytes of the client at once if they are the same heartbeat as before.
@@ -364,7 +393,7 @@ class DaemonSession:
     def discard_input(self) -> None:
         """Drop the buffered input, as the session is over."""
         self._input.clear()
-        self._frames = None
+        self._frames, self._owed = None, NOTHING
 
     def next_request(self) -> Request | None:
         """Return the request in the next frame, and set `price`; None if there is no whole frame.
@@ -465,9 +494,22 @@ class DaemonSession:
         """Return the number of the last message that was processed whole; 0 before the first."""
         return self._numbering.last_complete
 
+    def submit(self, bundle: Bundle, receivers: int) -> None:
+        """Note that a bundle is under way, and that it goes to so many sessions."""
+        more = receivers // RECEIVERS_A_UNIT
+        if more:
+            self.price = self.price._replace(work=self.price.work + more)
+        bundle.work = self.price.work
+        self.backlog_work += bundle.work
+
+    def note_left(self, bundle: Bundle) -> None:
+        """Note that a submitted bundle does not wait any more."""
+        self.backlog_bytes -= bundle.size
+        self.backlog_work -= bundle.work
+
     def note_numbered(self, bundle: Bundle) -> bool:
         """Note that a bundle has its number; return whether the client waits for its position."""
-        self.backlog_bytes -= bundle.size
+        self.note_left(bundle)
         if bundle.kind == _FRAGMENT:
             self.numbered.append(bundle)
             if bundle.index < bundle.count - 1:
@@ -481,6 +523,7 @@ class DaemonSession:
         for bundle in bundles:
             bundle.released = False
             self.backlog_bytes += bundle.size
+            self.backlog_work += bundle.work
         return bundles
 
     # ---- output ----

@@ -58,6 +58,7 @@ class FrameKind(enum.IntEnum):
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
+    BOUNDS = 256  # in REFUSED frames, the bound at which a join is refused
     ACCEPTED = 64  # ACCEPTED frames: the messages that a crash of the daemon cannot lose any more
     HEARTBEATS = 32  # both sides send DAEMON_ALIVE and CLIENT_ALIVE, and end a silent session
     STOPPING = 16  # STOPPING frames: the daemon is about to stop

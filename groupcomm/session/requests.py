@@ -26,10 +26,12 @@ class Hello:
         stopping: whether it wants STOPPING frames.
         heartbeats: whether it sends heartbeats, and wants them.
         accepted: whether it wants ACCEPTED frames.
+        bounds: whether it understands in REFUSED frames which bound was reached.
     """
 
     __slots__ = (
         "accepted",
+        "bounds",
         "causes",
         "heartbeats",
         "origins",
@@ -48,6 +50,7 @@ class Hello:
         self.stopping = bool(capabilities & Capability.STOPPING)
         self.heartbeats = bool(capabilities & Capability.HEARTBEATS)
         self.accepted = bool(capabilities & Capability.ACCEPTED)
+        self.bounds = bool(capabilities & Capability.BOUNDS)
 
 
 class Submit:
@@ -187,8 +190,23 @@ REFUSED_WORK: Final = 4
 GROUPS_A_UNIT: Final = 16
 """The number of destinations that are looked up with one unit of work."""
 
+RECEIVERS_A_UNIT: Final = 2
+"""The number of sessions that get a frame for one unit of work, of all daemons together."""
+
 VIOLATION: Final = Price(16, messages=1, wasted=16)
 """The price of a frame that breaks the protocol: its session ends, with a DISCONNECT."""
+
+GROUPS_A_TRANSLATED_UNIT: Final = 16
+"""The number of destinations of another protocol that are translated with one unit of work."""
+
+BYTES_A_TRANSLATED_UNIT: Final = 4096
+"""The bytes of its messages that are read and copied with one unit of work."""
+
+TRANSLATED_WORK: Final = 1
+"""The work to translate a message of another protocol, besides its destinations and its bytes."""
+
+NOTHING: Final = Price(0)
+"""The price of no work."""
 
 _FRAME_HEAD_BYTES: Final = 4
 _BY_KIND: Final = {int(kind): price for kind, price in FRAME_PRICES.items()}
@@ -204,6 +222,23 @@ def price_of_refusal(bundle: Bundle, price: Price) -> Price:
     """Return the price of a bundle that is refused; `price` is its price otherwise."""
     work = REFUSED_WORK + len(bundle.groups) // GROUPS_A_UNIT
     return price._replace(work=work, wasted=work)
+
+
+def price_of_translation(groups: int, size: int, *, is_void: bool) -> Price:
+    """Return the price to read a message of another protocol; its frames have their own prices.
+
+    Args:
+        groups: the number of its destinations.
+        size: its bytes.
+        is_void: whether it asks for nothing, so that no frame follows.
+    """
+    work = TRANSLATED_WORK + groups // GROUPS_A_TRANSLATED_UNIT + size // BYTES_A_TRANSLATED_UNIT
+    return Price(work, messages=1, size=size, wasted=work) if is_void else Price(work)
+
+
+def total(one: Price, other: Price) -> Price:
+    """Return the price of both."""
+    return Price(*map(sum, zip(one, other, strict=True)))
 
 
 def price_of_bundle(bundle: Bundle, frame: bytes) -> Price:

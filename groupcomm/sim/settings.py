@@ -171,6 +171,8 @@ class Settings:
         starts: the values at which counters start.
         session_timeout_s: the silence of a program after which its session ends; counts for
             programs that send heartbeats.
+        unit_us: microseconds of a daemon's processor for each unit of work and each frame that a
+            step delivers; 0: only the step itself takes time.
         session_cap_bytes: the output that may wait for one client before it counts as too slow.
         start_message: the number at which the clients' counts of messages start.
         clock_error_s: the largest error of wall clocks, in both directions, while no fault makes it
@@ -206,6 +208,7 @@ class Settings:
     packet_limit: int = 1340
     most_rings: int = MAX_RINGS
     starts: CounterStarts = attrs.field(factory=CounterStarts)
+    unit_us: int = 0
     session_cap_bytes: int = SessionLimits().output_cap_bytes
     session_timeout_s: float = SessionLimits().session_timeout_s
     start_message: int = 0

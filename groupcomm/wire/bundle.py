@@ -103,6 +103,7 @@ class Bundle:
         packet: the packet that carries it; set only while it is being ordered.
         released: the order has released it for delivery.
         place: its index in that packet.
+        work: the units of work that it is about to cause; see groupcomm/session/requests.py.
     """
 
     __slots__ = (
@@ -122,6 +123,7 @@ class Bundle:
         "size",
         "targets",
         "user",
+        "work",
     )
 
     def __init__(
@@ -151,7 +153,7 @@ class Bundle:
         self.size = _RECORD.size + 1 + len(body)
         self.packet: Any = None
         self.released = False
-        self.place = 0
+        self.place = self.work = 0
 
     def address(self, session: int, user: str, targets: tuple[int, ...]) -> None:
         """Set the sender, and a connection number for each private name among the groups."""

@@ -218,6 +218,24 @@ async def test_a_principal_with_too_many_connections_learns_so() -> None:
         assert refused.value.code == -3
 
 
+async def test_what_asks_for_nothing_is_charged_too(
+    virtual: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    """A quota of messages holds for messages to nobody: before, they were read without limit."""
+    quotas = "quotas = {messages_per_s = 20}\n"
+    async with virtual_daemons(tmp_path, "a", quotas) as daemons, trio.open_nursery() as nursery:
+        path = tmp_path / "4803"
+        with listen_for_spread(path, "owner") as unix:
+            nursery.start_soon(daemons["a"].service.connections.listen, spread_unix(unix))
+            async with await connect(path, "ann") as ann:
+                begun = trio.current_time()
+                await ann.raw(ann.message(spread.AGREED, []) * 200)
+                await ann.multicast(ann.name, b"hello")
+                assert (await ann.text()).data == b"hello"
+                assert trio.current_time() - begun >= 8.0
+            nursery.cancel_scope.cancel()
+
+
 def admits(uid: int) -> bool:
     return uid == os.geteuid()
 

@@ -347,7 +347,7 @@ def _causes(frame: bytes) -> tuple[Fields, bytes]:
 def _refused(frame: bytes) -> tuple[Fields, bytes]:
     found = daemon.decode_refused_untrusted(frame)
     fields: Fields = {"number": found.number, "count": found.count, "verb": found.verb}
-    fields |= {"level": found.level.name, "quota": found.quota, "group": found.group}
+    fields |= {"level": found.level.name, "bound": found.bound, "group": found.group}
     return fields | {"principal": found.principal}, daemon.encode_refused(found)
 
 
@@ -501,6 +501,20 @@ DAEMON: Final = Family(
             daemon.encode_refused(
                 Refused(
                     number=4, count=2, verb="send", group="news", principal="unix:ann", level=FIFO
+                )
+            ),
+        ),
+        Example(
+            "refused at a bound",
+            "A session joins more groups than it may.",
+            daemon.encode_refused(
+                Refused(
+                    number=5,
+                    count=1,
+                    verb="join",
+                    group="news",
+                    principal="unix:ann",
+                    bound="session_groups",
                 )
             ),
         ),

@@ -10,7 +10,8 @@ from groupcomm.clocks.ring_clock import FARTHEST_AHEAD_US
 from groupcomm.config import view
 from groupcomm.config.core import PRESETS, CoreConfig, Timing, Windows
 from groupcomm.config.versions import SPOKEN
-from groupcomm.engine.sessions import NAME_WAIT_S, RECORD_HEAD_BYTES
+from groupcomm.engine.sessions import RECORD_HEAD_BYTES
+from groupcomm.engine.user_names import NAME_WAIT_S
 from groupcomm.errors import Code
 from groupcomm.events import Cause
 from groupcomm.groups.announcement import MAX_ANNOUNCEMENT_BYTES
@@ -22,6 +23,7 @@ from groupcomm.names import MAX_NAME_BYTES
 from groupcomm.security import layout, opening, plain
 from groupcomm.security.access import Verb
 from groupcomm.security.layout import CHANNEL_OF, Channel
+from groupcomm.security.quotas import Bound
 from groupcomm.session import frames
 from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.session.frames import Capability, FrameKind
@@ -90,6 +92,12 @@ def test_capabilities() -> None:
     found = {row[2]: int(row[1]) for row in TABLES["capabilities"]}
     assert found == {each.name: each.value for each in Capability}
     assert all(1 << int(row[0]) == int(row[1]) for row in TABLES["capabilities"])
+
+
+def test_bounds() -> None:
+    assert {key: int(number) for number, key, _ in TABLES["bounds"]} == {
+        bound.key: bound.value for bound in Bound
+    }
 
 
 def test_codes() -> None:

@@ -19,6 +19,7 @@ from groupcomm.engine.status import LinkStatus
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import MembershipState
 from groupcomm.wire.link import LINK_BYTES
+from groupcommd.half_messages import HalfMessages
 from groupcommd.http.snapshot import Snapshot
 from groupcommd.logs import dropped_lines
 from groupcommd.loop_watch import LONG_S
@@ -541,6 +542,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Requests of programs that rules have refused.",
         lambda s: s.status.access.refused,
     ),
+    _counters(
+        "groupcomm_bounds_reached_total",
+        "bound",
+        "What was refused at a bound: joins, by its key in clients.quotas; and half_messages, the"
+        " clients of Spread that had to go for theirs (docs/security.md).",
+        lambda s: {**s.status.access.bounds, "half_messages": HalfMessages.ended},
+    ),
     _gauge(
         "groupcomm_session_output_bytes",
         "Output that waits to be read by all programs together.",
@@ -565,6 +573,12 @@ METRICS: Final[tuple[Metric, ...]] = (
         "groupcomm_session_backlog_bytes",
         "Messages of all programs together that wait for a number.",
         lambda s: sum(each.backlog_bytes for each in s.status.sessions),
+    ),
+    _gauge(
+        "groupcomm_session_backlog_work",
+        "Units of work that these messages are about to cause (docs/security.md): the most of any"
+        " program; a session's next requests wait at 1,024.",
+        lambda s: max((each.backlog_work for each in s.status.sessions), default=0),
     ),
     _gauge("groupcomm_groups", "Groups that have members.", _groups),
     _gauge("groupcomm_group_members", "Members of all groups together.", _members),

@@ -33,6 +33,7 @@ from groupcomm.session.frames import (
     encode_hello,
 )
 from groupcomm.session.reassembly import Reassembly
+from groupcomm.session.requests import NOTHING, Price, price_of_translation, total
 from groupcomm.session.spread import layout
 from groupcomm.session.spread.handshake import Handshake
 from groupcomm.session.spread.layout import (
@@ -73,6 +74,14 @@ CARRIED: Final = (
 )
 """For each service of Spread the level at which a message is sent: its programs may rely on it."""
 
+READ_WORK: Final = 256
+"""The units of work after which the translation of a client's messages pauses: half a millisecond.
+
+The last message may take more."""
+
+READ_WASTE: Final = 64
+"""Those of them that may be spent on messages that ask for nothing."""
+
 HELD_BYTES: Final = 16 * 1024 * 1024
 """The most large messages of our own clients that have come in part; what is more is skipped."""
 
@@ -100,7 +109,9 @@ class SpreadSession:
         user: its name, which the client may have left to the daemon.
 
     Attributes:
+        ahead: whether messages may wait here whole, for the next call of `receive_untrusted`.
         name: its private name, once it is admitted; empty before.
+        read: the number of messages that have come whole.
         ended: the client has said goodbye, or the daemon has ended the session.
         malformed: bundles of other clients that were dropped because they do not decode.
         skipped: messages of other clients that were too large, with the others that came in part.
@@ -121,12 +132,15 @@ class SpreadSession:
         "_reader",
         "_reassembly",
         "_skipped",
+        "_spent",
         "_user",
         "_view",
         "_views",
+        "ahead",
         "ended",
         "malformed",
         "name",
+        "read",
         "skipped",
         "skipped_from",
     )
@@ -147,9 +161,10 @@ class SpreadSession:
         self._me: MemberId | None = None
         self._view: ViewId | None = None
         self._origins: dict[str, int] = {}
+        self._spent = NOTHING  # the price of the messages that were read and not charged yet
         self.name = b""
-        self.ended = False
-        self.malformed = self.skipped = 0
+        self.ahead = self.ended = False
+        self.malformed = self.skipped = self.read = 0
         self.skipped_from: MemberId | None = None
         self._skipped: dict[tuple[MemberId, int], None] = {}  # the last ones
 
@@ -162,6 +177,8 @@ class SpreadSession:
     def receive_untrusted(self, data: bytes) -> bytes:
         """Accept bytes of the client; return frames for the daemon.
 
+        This does READ_WORK units of work until `pop_spent` is called; what it leaves is `ahead`.
+
         Raises:
             BadDatagram: the client breaks the protocol, and its session has to end. Its earlier
                 requests count. No other exception, whatever the bytes.
@@ -172,7 +189,11 @@ class SpreadSession:
             raise BadDatagram("early", "a request before the handshake is over")
         heard = self._heard
         heard += data
+        self.ahead = False
         while not self.ended:
+            if self._spent.work >= READ_WORK or self._spent.wasted >= READ_WASTE:
+                self.ahead = True
+                break
             if self._head is None:
                 if len(heard) < HEAD_BYTES:
                     break
@@ -184,8 +205,27 @@ class SpreadSession:
             self._head = None
             rest = bytes(heard[: head.rest])
             del heard[: head.rest]
-            self._on_request(head, rest)
+            self.read += 1
+            is_void = not self._on_request(head, rest)
+            size = HEAD_BYTES + head.rest
+            price = price_of_translation(head.groups, size, is_void=is_void)
+            self._spent = total(self._spent, price)
         return self._bundler.pop(_ALL)
+
+    def pop_spent(self) -> Price:
+        """Return the price of the messages that were read since the last call."""
+        spent, self._spent = self._spent, NOTHING
+        return spent
+
+    def drop_input(self) -> None:
+        """Drop the messages that were not translated: the session is about to end."""
+        self._heard.clear()
+        self._head, self.ahead = None, False
+
+    @property
+    def held_bytes(self) -> int:
+        """Return the bytes of messages that are not translated: they have come in part."""
+        return len(self._heard)
 
     def _accept_head(self, raw: bytes) -> Head:
         head = decode_head_untrusted(raw)
@@ -204,7 +244,8 @@ class SpreadSession:
             )
         return head
 
-    def _on_request(self, head: Head, rest: bytes) -> None:
+    def _on_request(self, head: Head, rest: bytes) -> bool:
+        """Translate a message; return whether it asks for anything."""
         kind = head.type & ~layout.SELF_DISCARD
         names = decode_names(rest[: NAME_BYTES * head.groups])
         if kind == layout.KILL:
@@ -212,25 +253,29 @@ class SpreadSession:
             self._bundler.add_frame(encode_bye())
         elif kind in _CONTROLS:
             group = decode_group(names[0]) if names else None
-            if group is not None:
-                self._change(kind, group)
+            return group is not None and self._change(kind, group)
         else:
             found = [decode_destination(name) for name in names]
             groups = tuple(name for name in found if name is not None)
-            if groups:
-                self._multicast(head, groups, rest[NAME_BYTES * head.groups :])
+            if not groups:
+                return False
+            self._multicast(head, groups, rest[NAME_BYTES * head.groups :])
+        return True
 
-    def _change(self, kind: int, group: str) -> None:
-        """Join or leave a group; a request that changes nothing is ignored, as by Spread's
-        daemon."""
+    def _change(self, kind: int, group: str) -> bool:
+        """Join or leave a group; return whether that changes anything.
+
+        Otherwise the request is ignored, as by Spread's daemon.
+        """
         joins = kind == layout.JOIN
         if joins == (group in self._asked):
-            return
+            return False
         self._asked ^= {group}
         self._number += 1
         bundle = BundleKind.JOIN if joins else BundleKind.LEAVE
         body = encode_body(bundle, ServiceLevel.AGREED, 0, self._number, (group,), b"")
         self._bundler.add_frame(encode_bundle_head(len(body), False) + body)
+        return True
 
     def _multicast(self, head: Head, groups: tuple[str, ...], data: bytes) -> None:
         asked = SERVICES.index(head.type & ~layout.SELF_DISCARD)

@@ -327,7 +327,7 @@ class SimulatedHost:
             probe,
             self._ended,
         )
-        process.may_fail = self.corrupt is not None
+        process.may_fail, process.unit_us = self.corrupt is not None, settings.unit_us
         if settings.evicted is not None:  # it sealed the kept packets while it was still trusted
             process.stale = STALE | {"identity"}
         return process

@@ -111,6 +111,7 @@ class SimulatedProcess:
     Attributes:
         alive: whether it runs.
         step_us: the time of each step.
+        unit_us: the time of each unit of work in it besides.
         sends_left: the datagrams that it still sends before it is killed; None for no limit.
         injected: the number of datagrams without a valid seal that were given to it.
         steps: the number of its steps.
@@ -159,6 +160,7 @@ class SimulatedProcess:
         self.alive = True
         self.leaving = False
         self.step_us = STEP_US
+        self.unit_us = 0
         self.sends_left: int | None = None
         self.injected = 0
         self.steps = 0
@@ -277,6 +279,8 @@ class SimulatedProcess:
             self._inputs = []
         if datagrams or inputs or not forged:
             self._handle(datagrams, inputs)
+        if self.unit_us:
+            self._busy_until += self.unit_us * self.core.sessions.work
         self._after_step()
 
     def _after_step(self) -> None:

@@ -293,7 +293,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     yield "session.daemon_frames.stopping", daemon_frames.encode_stopping(notice)[4:]
     for refused in (
         Refused(number=7, count=3, verb="send", group="größe", principal="cert:ann"),
-        Refused(number=0, count=1, verb="join", group="g", principal="", quota=True),
+        Refused(number=0, count=1, verb="join", group="g", principal="", bound="groups"),
     ):
         yield "session.daemon_frames.refused", daemon_frames.encode_refused(refused)[4:]
     yield "session.frame_reader", b"\x05" + hello + frames.encode_bye()

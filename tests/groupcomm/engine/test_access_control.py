@@ -122,11 +122,11 @@ def test_sessions_are_decided_as_the_reference(
     cluster.start("ab")
     cluster.run(1.0)
     sessions = cluster.cores["a"].sessions
-    sessions.set_rules(access_of(first), None)
+    sessions.set_rules(access_of(first), Quotas())
     ann = cluster.connect("a", "ann", principal)
     cluster.connect("b", "bob", "unix:bob")
     check_decisions(cluster, ann, principal, first)
-    sessions.set_rules(access_of(second), None)
+    sessions.set_rules(access_of(second), Quotas())
     check_decisions(cluster, ann, principal, second)  # after a reload
     cluster.isolate("a", "b")
     cluster.run(3.0)
@@ -172,7 +172,7 @@ def test_a_join_that_was_under_way_when_the_rules_changed_ends_at_once(pair: Clu
     sessions = pair.cores["a"].sessions
     ann.session.join("g")
     pair.step("a", [], ann.say())
-    sessions.set_rules(FORBIDDEN, None)
+    sessions.set_rules(FORBIDDEN, Quotas())
     pair.run(0.5)
     views = [event for event in news(ann) if isinstance(event, GroupView)]
     assert [view.cause for view in views][-1] is Cause.LEAVE
@@ -199,7 +199,7 @@ def test_principals_are_known_everywhere_also_after_a_merge(pair: Cluster) -> No
 def test_what_another_daemon_allows_is_noted_and_not_undone(pair: Cluster) -> None:
     ann = pair.connect("a", "ann", "cert:ann")
     access_control = pair.cores["b"].sessions.access_control
-    pair.cores["b"].sessions.set_rules(rules(("cert:bob", "*", Verb.JOIN)), None)
+    pair.cores["b"].sessions.set_rules(rules(("cert:bob", "*", Verb.JOIN)), Quotas())
     ann.session.join("g")
     pair.run(0.3)
     assert access_control.foreign_joins == 1
@@ -219,7 +219,7 @@ def test_joins_that_another_daemon_allows_fill_no_log(pair: Cluster) -> None:
     ann = pair.connect("a", "ann", "cert:ann")
     access_control = pair.cores["b"].sessions.access_control
     strict = rules(("cert:bob", "*", Verb.JOIN))
-    pair.cores["b"].sessions.set_rules(strict, None)
+    pair.cores["b"].sessions.set_rules(strict, Quotas())
     for _ in range(20):
         ann.session.join("g")
         ann.session.leave("g")
@@ -230,7 +230,7 @@ def test_joins_that_another_daemon_allows_fill_no_log(pair: Cluster) -> None:
     pair.run(0.5)
     assert access_control.foreign_joins == 420
     assert len(access_control._logged) == 256
-    pair.cores["b"].sessions.set_rules(strict, None)
+    pair.cores["b"].sessions.set_rules(strict, Quotas())
     assert len(access_control._logged) == 256, "it is told again of all who are there"
 
 
@@ -241,7 +241,7 @@ def test_rules_that_change_while_daemons_are_apart_hold_when_they_meet(pair: Clu
         pair.run(0.2)
     pair.isolate("a", "b")
     pair.run(3.0)
-    pair.cores["a"].sessions.set_rules(FORBIDDEN, None)
+    pair.cores["a"].sessions.set_rules(FORBIDDEN, Quotas())
     pair.cut.clear()
     pair.run(5.0)
     assert pair.members("b") == "ab"
@@ -253,8 +253,8 @@ def test_rules_that_change_while_daemons_are_apart_hold_when_they_meet(pair: Clu
 # ---- one daemon ----
 
 
-def govern(clients: Clients, access: Access, most_groups: int | None = None) -> None:
-    clients.step(ProgramSettings(access=access, quotas=Quotas(groups=most_groups)))
+def govern(clients: Clients, access: Access, quotas: Quotas | None = None) -> None:
+    clients.step(ProgramSettings(access=access, quotas=quotas or Quotas()))
 
 
 def test_what_was_allowed_is_judged_anew_by_other_rules() -> None:
@@ -373,7 +373,7 @@ def test_a_client_that_does_not_know_of_refusals_is_notified_by_the_end_of_its_s
 
 def test_a_principal_is_in_so_many_groups_and_no_more() -> None:
     clients = Clients()
-    govern(clients, ALL, most_groups=3)
+    govern(clients, ALL, Quotas(groups=3))
     one = clients.connect("one", principal="cert:x")
     other = clients.connect("other", principal="cert:x")
     for connection, group in ((one, "a"), (one, "b"), (other, "a")):
@@ -382,8 +382,8 @@ def test_a_principal_is_in_so_many_groups_and_no_more() -> None:
     clients.sessions[other].join("b")
     (refused,) = clients.talk(other)
     assert isinstance(refused, Refused)
-    assert refused.quota
-    assert "its quota of groups is used up" in str(refused)
+    assert refused.bound == "groups"
+    assert "its principal is in as many groups as it may be" in str(refused)
     clients.sessions[one].leave("b")
     clients.talk(one)
     clients.sessions[other].join("b")
@@ -419,7 +419,7 @@ def test_an_announcement_with_the_principal_of_nobody_counts_as_empty() -> None:
 
 def test_only_so_many_allowed_lists_of_destinations_are_kept() -> None:
     control = AccessControl()
-    control.set_rules(rules(("ann", "*", Verb.SEND)), None)
+    control.set_rules(rules(("ann", "*", Verb.SEND)), Quotas())
     session = DaemonSession(1, limits=SessionLimits(), principal="ann")
     for number in range(MAX_KNOWN + 1):
         bundle = Bundle(0, ServiceLevel.AGREED, 0, 1, 0, 1, (f"g{number}",), 0, b"")

@@ -1,5 +1,7 @@
 """A whole core against bad input of every kind: it counts, and goes on."""
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import ClientBytes, ClientInput, ClientOpened, DaemonCore
+from groupcomm.engine.stalls import GRACE_PART
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.names import cluster_number
 from groupcomm.ring.ring import TokenState as RingState
@@ -177,7 +180,7 @@ def test_each_view_is_below_a_mark_that_is_on_disk() -> None:
 def test_after_a_pause_what_had_come_is_dropped_and_the_view_is_left() -> None:
     cluster, core = three()
     cluster.run(0.3)
-    later = core.deadline + core.config.timing.token_timeout_s / 2 + 0.001
+    later = core.deadline + core.config.timing.token_timeout_s + 0.001
     request = TokenRequest(ring=0, daemon=1, hop=0).encode(key_of(core))
     violation = TokenRequest(ring=1, daemon=1, hop=0).encode(key_of(core))
     late = sealer("b")
@@ -196,8 +199,40 @@ def test_after_a_pause_what_had_come_is_dropped_and_the_view_is_left() -> None:
 
 def test_a_step_that_is_a_little_late_is_no_pause() -> None:
     _, core = three()
-    core.step(core.deadline + core.config.timing.token_timeout_s / 2 - 0.001, [], [])
+    core.step(core.deadline + core.config.timing.token_timeout_s - 0.001, [], [])
     assert core.membership.reasons[GatherReason.PAUSED] == 0
+    assert core.state is MembershipState.OPERATIONAL, "what had come meanwhile is to be read"
+
+
+def test_who_stood_still_judges_nobody_before_it_has_read_what_had_come() -> None:
+    """Its receive buffer may hold more than one step reads."""
+    cluster, core = three()
+    cluster.run(0.3)
+    timeout_s = core.config.timing.token_timeout_s
+    awake, began = core.deadline + 0.99 * timeout_s, [-inf]
+    for part in range(15):
+        now = awake + part * 0.04 * timeout_s
+        core.step(now, [], [])
+        core.deliver()
+        if core.state is not MembershipState.OPERATIONAL:
+            began.append(now)
+    assert began[1] >= awake + GRACE_PART * timeout_s, "a moment to read was left"
+    reasons = core.membership.reasons
+    assert reasons[GatherReason.PAUSED] == 0
+    assert reasons[GatherReason.TOKEN_LOST] + reasons[GatherReason.PATH_LOST] == 1, "and no more"
+
+
+def test_who_is_late_all_the_time_still_notices_a_crash_within_two_timeouts() -> None:
+    cluster, core = three()
+    cluster.run(0.3)
+    timeout_s, now = core.config.timing.token_timeout_s, cluster.now
+    begun, late_s = now, core.config.timing.token_timeout_s / 10
+    while core.state is MembershipState.OPERATIONAL:
+        now = max(now, core.deadline) + late_s
+        core.step(now, [], [])
+        core.deliver()
+        assert now < begun + 3 * timeout_s
+    assert now < begun + 2.5 * timeout_s
 
 
 def test_who_leaves_in_order_is_out_at_once_and_loses_nothing() -> None:

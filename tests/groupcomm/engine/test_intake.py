@@ -1,19 +1,40 @@
 """Requests of programs have turns; a program in debt, or one that does not read, has none."""
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 
 import pytest
 
-from groupcomm.engine import ClientBytes, ClientDismissed, ClientGone
+from groupcomm.engine import (
+    ClientBytes,
+    ClientCharged,
+    ClientDismissed,
+    ClientGone,
+    ProgramSettings,
+)
 from groupcomm.engine.intake import SESSION_WORK, STALL_S, STEP_WORK, Intake
 from groupcomm.errors import Code, SessionError
 from groupcomm.level import ServiceLevel
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import encode_answer
-from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
+from groupcomm.session.daemon_session import (
+    MOST_BACKLOG_WORK,
+    DaemonSession,
+    DaemonSessionState,
+    SessionLimits,
+)
 from groupcomm.session.frames import FrameKind, encode_bye, encode_hello, encode_query
 from groupcomm.session.outbox import MOST_REPLIES
-from groupcomm.session.requests import FRAME_PRICES, Query, Request
+from groupcomm.session.requests import (
+    BUNDLE_PRICES,
+    FRAME_PRICES,
+    RECEIVERS_A_UNIT,
+    Price,
+    Query,
+    Request,
+)
+from groupcomm.wire.bundle import BundleKind
 from tests.groupcomm.engine.clients import Clients
 from tests.groupcomm.session.pair import DAEMONS
 
@@ -208,6 +229,91 @@ def test_other_quotas_forget_debts() -> None:
     for _ in range(5):
         room.intake.serve(0.0)
     assert len(room.done) == 5
+
+
+def test_work_that_the_shell_has_done_is_charged_before_anything_more_is_read() -> None:
+    clients = Clients()
+    sessions, rude = clients.core.sessions, clients.connect("rude", principal="p")
+    work = Price(2 * STEP_WORK, messages=5, wasted=2 * STEP_WORK)
+    sessions.accept(ClientCharged(rude, work))
+    assert not sessions.by_connection[rude].reading, "its turn has to come first"
+    sessions.intake.serve(0.0)
+    assert sessions.intake.work_done >= 2 * STEP_WORK
+    assert sessions.by_connection[rude].reading
+    clients.step(ProgramSettings(quotas=Quotas(messages_per_s=1)))
+    clients.step_once(ClientCharged(rude, work))
+    clients.step_once(ClientCharged(rude, work))
+    assert not sessions.by_connection[rude].reading, "its principal is in debt"
+    assert sessions.intake.due == pytest.approx(4.0)
+
+
+def member_of(clients: Clients, user: str, *groups: str) -> int:
+    number = clients.connect(user, principal=user)
+    for group in groups:
+        clients.sessions[number].join(group)
+    clients.talk(number)
+    return number
+
+
+def test_a_message_is_charged_for_its_receivers_and_a_join_for_the_members() -> None:
+    clients = Clients()
+    for number in range(40):
+        member_of(clients, f"u{number}", "large")
+    sessions, sender = clients.core.sessions, clients.connect("sender")
+    waits = [0]
+    for groups in (["nobody"], ["large"], ["large", "nobody"], []):
+        if groups:
+            clients.sessions[sender].multicast(groups, b"x", level=AGREED)
+        else:
+            clients.sessions[sender].join("large")
+        sessions.accept(clients.said(sender))
+        sessions.intake.serve(0.0)
+        waits.append(sessions.by_connection[sender].backlog_work)
+    more = 40 // RECEIVERS_A_UNIT
+    prices = [after - before for before, after in pairwise(waits)]
+    assert prices == [1, 1 + more, 1 + more, BUNDLE_PRICES[BundleKind.JOIN].work + more]
+    clients.core.wake()
+    clients.step()
+    assert sessions.by_connection[sender].backlog_work == 0
+
+
+def test_a_session_with_costly_requests_leaves_turns_to_others() -> None:
+    """It gets as much work as each other session, not as many requests."""
+    clients = Clients()
+    for number in range(80):
+        member_of(clients, f"u{number}", "large")
+    costly, cheap = (clients.connect(user, principal=user) for user in ("costly", "cheap"))
+    for number, group, count in ((costly, "large", 20), (cheap, "small", 400)):
+        for _ in range(count):
+            clients.sessions[number].multicast([group], b"", level=AGREED, ordered=True)
+        clients.core.sessions.accept(clients.said(number))
+    for _ in range(8):
+        clients.core.sessions.intake.serve(0.0)
+    accepted = Counter(bundle.session for bundle in clients.core.sessions.backlog)
+    work = 1 + 80 // RECEIVERS_A_UNIT
+    assert accepted[costly] >= 2
+    assert abs(accepted[costly] * work - accepted[cheap]) <= 2 * work
+
+
+def test_the_requests_of_a_session_that_are_under_way_cause_so_much_work_and_no_more() -> None:
+    clients = Clients()
+    for number in range(2 * RECEIVERS_A_UNIT * 10):
+        member_of(clients, f"u{number}", "large")
+    sender, sessions = clients.connect("sender"), clients.core.sessions
+    for _ in range(MOST_BACKLOG_WORK):
+        clients.sessions[sender].multicast(["large"], b"", level=AGREED, ordered=True)
+    sessions.accept(clients.said(sender))
+    for _ in range(MOST_BACKLOG_WORK):
+        sessions.intake.serve(0.0)
+    session = sessions.by_connection[sender]
+    assert MOST_BACKLOG_WORK <= session.backlog_work < MOST_BACKLOG_WORK + 21
+    assert len(sessions.backlog) == -(-MOST_BACKLOG_WORK // 21)
+    assert session.stalled
+    clients.core.wake()
+    for step in range(1, MOST_BACKLOG_WORK):
+        clients.step_once(now=step * STALL_S)
+    assert session.backlog_work == 0
+    assert sum(sessions.traffic.taken) == MOST_BACKLOG_WORK
 
 
 def test_frames_that_are_wrong_cost_too_and_end_one_session() -> None:

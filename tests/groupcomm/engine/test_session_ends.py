@@ -60,7 +60,7 @@ def test_settings_count_from_the_start() -> None:
         probe=NoProbe(),
     )
     assert sessions.access_control.rules is access
-    assert sessions.access_control.most_groups == 3
+    assert sessions.access_control.quotas is quotas
     assert sessions.intake.quotas is quotas
     assert [sessions.connection_numbers.next() for _ in range(2)] == [8, 9]
 

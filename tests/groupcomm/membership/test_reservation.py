@@ -206,6 +206,22 @@ def test_a_disk_that_has_hung_once_is_kept_ahead_after_its_next_write() -> None:
     assert disk.due < now + RENEW_S, "it is not"
 
 
+def test_time_in_which_the_daemon_itself_stood_still_is_not_the_disks() -> None:
+    disk = reservation()
+    disk.step(disk.due)
+    asked_at, mark = disk.asked_at, disk.to_store
+    assert mark is not None
+    disk.excuse(5.0)
+    assert disk.asked_at == asked_at + 5.0, "so nobody says that the disk has not answered for 5 s"
+    disk.stored(mark, asked_at + 5.1)
+    assert disk.write_s == pytest.approx(0.1)
+    disk = reservation()
+    disk.step(disk.due)
+    assert disk.to_store is not None
+    disk.stored(disk.to_store, disk.asked_at + 104.0, took_s=0.001)
+    assert disk.write_s == 0.001, "the answer waited for the daemon"
+
+
 # ---- failures ----
 
 

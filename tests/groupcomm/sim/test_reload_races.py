@@ -51,7 +51,7 @@ class Life:
 
     def reload(self, index: int, rules: Access, most: int | None) -> None:
         running(self.cluster.daemons[index])._input(
-            ProgramSettings(access=rules, quotas=Quotas(groups=most))
+            ProgramSettings(access=rules, quotas=Quotas() if most is None else Quotas(groups=most))
         )
 
     def connect(self) -> None:

@@ -14,6 +14,7 @@ import pytest
 from groupcomm.engine import ClientBytes
 from groupcomm.engine import intake as intake_module
 from groupcomm.security.access import Access, Rule, Verb
+from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_session import _FROM_CLIENTS
 from groupcomm.session.frames import FrameKind
 from groupcomm.session.requests import BUNDLE_PRICES, FRAME_PRICES, VIOLATION
@@ -62,7 +63,7 @@ def play(attack: Stream | None) -> tuple[list[float], Plant]:
     """Delays of a program's messages at all members while another program is rude."""
     plant = Plant("abc")
     for daemon in plant.daemons.values():
-        daemon.core.sessions.set_rules(RULES, None)
+        daemon.core.sessions.set_rules(RULES, Quotas())
     programs = [plant.connect(name, f"polite/{name}") for name in "abc"]
     views = [daemon.core.view for daemon in plant.daemons.values()]
     if attack is not None:
@@ -115,7 +116,7 @@ CALLS_A_UNIT = 80
 def test_no_frame_takes_more_work_than_its_price(attack: str) -> None:
     clients = Clients()
     desk = clients.core.sessions
-    desk.set_rules(RULES, None)
+    desk.set_rules(RULES, Quotas())
     stream = ATTACKS[attack](1)
     number = clients.start("rude")
     session, worked, called = desk.by_connection[number], 0, 0

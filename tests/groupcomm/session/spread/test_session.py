@@ -23,6 +23,7 @@ from groupcomm.session.daemon_frames import (
     encode_welcome,
 )
 from groupcomm.session.frames import FrameReader
+from groupcomm.session.requests import NOTHING, TRANSLATED_WORK
 from groupcomm.session.spread import layout
 from groupcomm.session.spread import session as module
 from groupcomm.session.spread.handshake import Handshake
@@ -33,7 +34,7 @@ from groupcomm.session.spread.layout import (
     encode_head,
     encode_names,
 )
-from groupcomm.session.spread.session import SpreadSession
+from groupcomm.session.spread.session import READ_WASTE, READ_WORK, SpreadSession
 from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, decode_body_untrusted
 
 ANN, BEN, CAT = MemberId("#ann#a", 1), MemberId("#ben#b", 2), MemberId("#cat#c", 3)
@@ -354,3 +355,45 @@ def test_an_origins_frame_that_breaks_its_layout_is_refused(frame: bytes) -> Non
 @given(origins=st.dictionaries(st.text("abc", max_size=5), st.integers(0, 65535), max_size=5))
 def test_an_origins_frame_comes_back_as_it_was(origins: dict[str, int]) -> None:
     assert decode_origins_untrusted(encode_origins(origins)[4:]) == origins
+
+
+VOID = {
+    "to nobody": request(16, []),
+    "to names that nobody can have": request(16, [b"\xff", b"#"]),
+    "a leave of a group that it is not in": request(layout.LEAVE, [b"room"]),
+    "a join of no group": request(layout.JOIN, []),
+}
+
+
+@pytest.mark.parametrize("void", VOID)
+def test_what_asks_for_nothing_is_charged_as_a_message_that_is_wasted(void: str) -> None:
+    session, raw = opened(), VOID[void]
+    assert session.receive_untrusted(raw * 3) == b""
+    spent = session.pop_spent()
+    assert (spent.messages, spent.size) == (3, 3 * len(raw))
+    assert spent.wasted == spent.work > 0
+    assert session.pop_spent() is NOTHING
+
+
+def test_a_message_is_charged_by_its_frame_and_its_translation_as_work() -> None:
+    session = opened()
+    session.receive_untrusted(request(16, [b"room"], b"x"))
+    assert session.pop_spent() == (TRANSLATED_WORK, 0, 0, 0, 0)
+    session.receive_untrusted(request(16, [b"g"] * 100, bytes(100_000)))
+    assert session.pop_spent().work > TRANSLATED_WORK + 20
+
+
+@pytest.mark.parametrize("raw", [request(16, []), request(16, [b"room"], b"x")])
+def test_a_read_does_so_much_work_and_leaves_the_rest(raw: bytes) -> None:
+    session, count = opened(), 3 * READ_WORK
+    session.receive_untrusted(raw * count)
+    reads, work = 1, session.pop_spent().work
+    while session.ahead:
+        session.receive_untrusted(b"")
+        spent = session.pop_spent()
+        assert spent.work <= READ_WORK
+        assert spent.wasted <= READ_WASTE
+        reads, work = reads + 1, work + spent.work
+    assert work == count * TRANSLATED_WORK
+    assert reads >= count * TRANSLATED_WORK // READ_WORK
+    assert (session.held_bytes, session.read) == (0, count)

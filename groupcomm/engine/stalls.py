@@ -1,0 +1,52 @@
+"""Stalls: the times in which this daemon itself stood still, by which it judges nobody.
+
+Pure. ``now`` is in seconds. A step that comes late shows that the process, or its host, stood
+still, or that the step before took long. Nobody was silent meanwhile: what others have sent waits
+to be read. So the daemon judges no other one before it has run for GRACE_PART of a token timeout.
+A daemon that is late all the time would never notice a crash, so a run of late steps puts the
+judgement off for one token timeout at most.
+
+After a whole token timeout the others have certainly lost this daemon: that is a *pause*.
+"""
+
+from math import inf
+from typing import Final
+
+LATE_PART: Final = 1 / 12
+"""A step that is later than this part of a token timeout is late: 50 ms of 0.6 s."""
+
+GRACE_PART: Final = 1 / 6
+"""The part of a token timeout in which all that had arrived is read after a late step."""
+
+
+class Stalls:
+    """The late steps of one daemon.
+
+    Attributes:
+        not_before: the time before which this daemon judges no other one.
+        count: the number of late steps.
+    """
+
+    __slots__ = ("_late_at", "_run_began", "_timeout_s", "count", "not_before")
+
+    def __init__(self, token_timeout_s: float) -> None:
+        self._timeout_s = token_timeout_s
+        self._run_began = self._late_at = -inf
+        self.not_before = -inf
+        self.count = 0
+
+    def begin_step(self, now: float, deadline: float) -> bool:
+        """Note the time of a step, and the one at which it was due; return whether it is late."""
+        if now <= deadline + LATE_PART * self._timeout_s:
+            return False
+        if now > self._late_at + self._timeout_s:
+            self._run_began = now
+        self._late_at = now
+        self.count += 1
+        latest = self._run_began + self._timeout_s
+        self.not_before = min(now + GRACE_PART * self._timeout_s, latest)
+        return True
+
+    def is_pause(self, now: float, deadline: float) -> bool:
+        """Return whether a step is so late that the others have lost this daemon."""
+        return now > deadline + self._timeout_s

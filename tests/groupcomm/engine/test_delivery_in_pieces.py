@@ -1,0 +1,135 @@
+"""A step delivers so many frames and leaves the rest to the next ones; nothing else changes."""
+
+from collections import Counter
+
+import pytest
+
+from groupcomm.engine import session_output
+from groupcomm.engine.delivery import MOST_UNDELIVERED
+from groupcomm.engine.session_output import STEP_FRAMES
+from groupcomm.events import Message
+from groupcomm.level import ServiceLevel
+from groupcomm.sim.settings import Options
+from groupcomm_tools.campaign import run_campaign
+from tests.groupcomm.engine.clients import Clients
+from tests.groupcomm.order.receiver import AGREED, FIFO, SAFE, Receiver, bundle
+
+MEMBERS, SENDERS, EACH = 60, 3, 30
+
+
+def members(clients: Clients) -> list[int]:
+    numbers = [clients.connect(f"u{number}") for number in range(MEMBERS)]
+    for number in numbers:
+        clients.sessions[number].join("g")
+        clients.step(clients.said(number))
+    for number in numbers:
+        clients.heard(number)
+    return numbers
+
+
+def waiting(clients: Clients, numbers: list[int]) -> int:
+    """Return the number of frames that wait for programs."""
+    sessions = clients.core.sessions.by_connection
+    return sum(len(sessions[number]._outbox._frames) for number in numbers)
+
+
+def assert_none_forgotten(clients: Clients) -> None:
+    """What is not delivered is still held, though all daemons could deliver it: the next view may
+    have to."""
+    view_state = clients.core.view_state
+    assert view_state is not None
+    held, order = view_state.streams[0].packets, view_state.delivery.order
+    assert all(packet.number in held for _, _, packet in order._agreed)
+    order.frontiers.raise_to(0, order.blocks.least)
+
+
+def test_a_step_delivers_so_many_frames_and_the_next_one_goes_on() -> None:
+    clients = Clients()
+    numbers, sessions = members(clients), clients.core.sessions
+    for sender in numbers[:SENDERS]:
+        for number in range(EACH):
+            text = b"%d %d" % (sender, number)
+            clients.sessions[sender].multicast(["g"], text, level=ServiceLevel.AGREED)
+            clients.sessions[sender].multicast(["h"], b"", level=ServiceLevel.AGREED)  # apart
+        sessions.accept(clients.said(sender))
+    while sessions.backlog.size < 2 * SENDERS * EACH:
+        sessions.intake.serve(0.0)  # they wait for the token, say
+    clients.core.wake()
+    steps, before, all_of_them = 0, 0, SENDERS * EACH * MEMBERS
+    while before < all_of_them:
+        clients.step_once()
+        after = waiting(clients, numbers)
+        assert before < after <= before + STEP_FRAMES + MEMBERS
+        steps, before = steps + 1, after
+        assert before == all_of_them or clients.core.deadline == 0.0, "there is more at once"
+        assert_none_forgotten(clients)
+    assert steps >= all_of_them // (STEP_FRAMES + MEMBERS)
+    told = [
+        [bytes(event.data) for event in clients.heard(number) if isinstance(event, Message)]
+        for number in numbers
+    ]
+    assert all(texts == told[0] for texts in told)
+    for sender in numbers[:SENDERS]:
+        mine = [text for text in told[0] if text.startswith(b"%d " % sender)]
+        assert mine == [b"%d %d" % (sender, number) for number in range(EACH)]
+
+
+def test_senders_wait_while_a_daemon_is_behind() -> None:
+    clients = Clients()
+    view_state = clients.core.view_state
+    assert view_state is not None
+    delivery, order = view_state.delivery, view_state.delivery.order
+    order._agreed = [(0, 0, None)] * (MOST_UNDELIVERED + 1)  # type: ignore[list-item] # counted only
+    assert not delivery.is_behind, "these wait for others, not for this daemon"
+    delivery.unfinished = True
+    assert delivery.is_behind
+    clients.core.wake()
+    clients.core.step(0.0, [], [])
+    assert view_state.ring.flow.blocked
+
+
+# ---- the order ----
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_an_order_that_pauses_releases_the_same_in_the_same_order(most: int) -> None:
+    receiver, left = Receiver(rings=2), [0]
+
+    def may_go_on() -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    bundles = [bundle(level, 1 + n % 2, f"{n}") for n, level in enumerate([AGREED, FIFO, SAFE] * 3)]
+    receiver.packet(1, *bundles[:6], time=50)
+    receiver.packet(2, *bundles[6:], time=60, previous=1)
+    receiver.order.blocks.announce(1, 70, 0, 0)
+    for ring in (0, 1):
+        receiver.order.frontiers.raise_to(ring, 70)
+    pauses, left[0] = 0, most
+    while not receiver.order.drain(may_go_on):
+        assert receiver.order.waiting
+        assert receiver.order.progress < 60
+        pauses, left[0] = pauses + 1, most
+    assert pauses >= 6 // most - 1
+    assert receiver.order.waiting == 0
+    assert Counter(receiver.out) == Counter("012345678")
+    whole = Receiver(rings=2)
+    bundles = [bundle(level, 1 + n % 2, f"{n}") for n, level in enumerate([AGREED, FIFO, SAFE] * 3)]
+    whole.packet(1, *bundles[:6], time=50)
+    whole.packet(2, *bundles[6:], time=60, previous=1)
+    whole.order.blocks.announce(1, 70, 0, 0)
+    for ring in (0, 1):
+        whole.order.frontiers.raise_to(ring, 70)
+    assert whole.order.drain()
+    assert whole.out == receiver.out
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_no_property_is_violated_by_steps_of_one_frame(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Views end in the middle of deliveries, and packets wait for the next step all the time."""
+    monkeypatch.setattr(session_output, "STEP_FRAMES", 1)
+    (result,) = run_campaign([seed], Options(), workers=1)
+    assert [f"{finding.property}: {finding.text}" for finding in result.findings] == []
+    assert result.deliveries >= 50
