@@ -584,7 +584,7 @@ class Memberships:
 
     def update(self, view: GroupView, me: MemberId) -> bool:
         """Note a view that the program gets; return whether the session is in it."""
-        if me in view.members:
+        if view.includes(me):
             self.views[view.group] = view
             return True
         self.views.pop(view.group, None)
