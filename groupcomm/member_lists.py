@@ -21,25 +21,40 @@ def most_changes(members: int) -> int:
     return max(MOST_CHANGES, members // 8)
 
 
+class _Shared(Generic[T]):
+    """What the versions since one base share.
+
+    Attributes:
+        base: the members of the first version.
+        log: the changes since then, each a member and whether it has joined.
+        latest: the last change of each member that has changed.
+    """
+
+    __slots__ = ("base", "latest", "log")
+
+    def __init__(self, base: dict[T, None]) -> None:
+        self.base = base
+        self.log: list[tuple[T, bool]] = []
+        self.latest: dict[T, bool] = {}
+
+
 class ListVersion(Generic[T]):
     """One version of a list, which never changes; it is equal to a tuple of the same members."""
 
-    __slots__ = ("_base", "_count", "_log", "_whole")
+    __slots__ = ("_count", "_shared", "_whole")
 
-    def __init__(self, base: dict[T, None], log: list[tuple[T, bool]], count: int) -> None:
-        """Refer to a base, and to the first `count` entries of its log; both are shared."""
-        self._base = base
-        self._log = log
-        self._count = count
+    def __init__(self, shared: _Shared[T]) -> None:
+        """Refer to all changes up to now."""
+        self._shared = shared
+        self._count = len(shared.log)
         self._whole: tuple[T, ...] | None = None
 
-    def __contains__(self, member: object) -> bool:
+    def __contains__(self, member: T) -> bool:
         """Return whether a member is in this version, without computing its list."""
-        for at in range(self._count - 1, -1, -1):
-            changed, joined = self._log[at]
-            if changed == member:
-                return joined
-        return member in self._base
+        shared = self._shared
+        if self._count == len(shared.log):
+            return shared.latest.get(member, member in shared.base)
+        return member in self.whole()
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.whole())
@@ -56,8 +71,8 @@ class ListVersion(Generic[T]):
     def whole(self) -> tuple[T, ...]:
         """Return the list; it is computed once."""
         if self._whole is None:
-            found = dict(self._base)
-            for member, joined in self._log[: self._count]:
+            found = dict(self._shared.base)
+            for member, joined in self._shared.log[: self._count]:
                 if joined:
                     found[member] = None
                 else:
@@ -74,48 +89,37 @@ class MemberList(Generic[T]):
 
     Attributes:
         version: the present version.
+        size: the number of members.
     """
 
-    __slots__ = ("_base", "_log", "_members", "version")
+    __slots__ = ("_shared", "size", "version")
 
     def __init__(self, members: Iterable[T]) -> None:
-        self._members: dict[T, None] = {}
         self.replace(members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._members)
 
     def replace(self, members: Iterable[T]) -> None:
         """Begin anew with these members, each once."""
-        self._members = dict.fromkeys(members)
-        self._rebase()
-
-    def _rebase(self) -> None:
-        self._base = dict(self._members)
-        self._log: list[tuple[T, bool]] = []
-        self.version = ListVersion(self._base, self._log, 0)
+        base = dict.fromkeys(members)
+        self._shared = _Shared(base)
+        self.size = len(base)
+        self.version = ListVersion(self._shared)
 
     def join(self, member: T) -> bool:
         """Add a last member; return False if it is one already, which changes nothing."""
-        if member in self._members:
-            return False
-        self._members[member] = None
-        self._note(member, joined=True)
-        return True
+        return self._change(member, joined=True)
 
     def leave(self, member: T) -> bool:
         """Remove a member; return False if it is none, which changes nothing."""
-        if member not in self._members:
-            return False
-        del self._members[member]
-        self._note(member, joined=False)
-        return True
+        return self._change(member, joined=False)
 
-    def _note(self, member: T, *, joined: bool) -> None:
-        self._log.append((member, joined))
-        self.version = ListVersion(self._base, self._log, len(self._log))
-        if len(self._log) > most_changes(len(self._base)):
-            self._rebase()
+    def _change(self, member: T, *, joined: bool) -> bool:
+        if (member in self.version) == joined:
+            return False
+        shared = self._shared
+        shared.log.append((member, joined))
+        shared.latest[member] = joined
+        self.size += 1 if joined else -1
+        self.version = ListVersion(shared)
+        if len(shared.log) > most_changes(len(shared.base)):
+            self.replace(self.version.whole())
+        return True

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.engine.access_control import AccessControl, restrict_to_self
+from groupcomm.engine.access_control import AccessControl
+from groupcomm.engine.change_frames import ChangeFrames, ListsShown
 from groupcomm.engine.counters import Traffic
-from groupcomm.events import CausalContext, GroupView, MemberId
+from groupcomm.events import CausalContext, MemberId
+from groupcomm.groups.changes import GroupChange
 from groupcomm.level import ServiceLevel
 from groupcomm.session.daemon_frames import (
     encode_abort,
@@ -19,7 +21,6 @@ from groupcomm.session.daemon_frames import (
     encode_origins,
     encode_principal,
     encode_undeliverable,
-    encode_view,
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.wire.bundle import Bundle
@@ -136,6 +137,7 @@ class SessionOutput:
 
     __slots__ = (
         "_cut_off",
+        "_lists_shown",
         "_principal_of",
         "access_control",
         "block_s",
@@ -162,6 +164,7 @@ class SessionOutput:
         self.slow_receivers = SlowReceivers()
         self.traffic = Traffic()
         self.access_control = AccessControl()
+        self._lists_shown = ListsShown(self.access_control)
         self.causes_frames = CausesFrames()
         self.principals: set[int] = set()
         self.origins: set[int] = set()
@@ -171,6 +174,7 @@ class SessionOutput:
     def forget(self, connection: int) -> None:
         """Forget the wishes of a connection: its stream has ended."""
         self.ready.pop(connection, None)
+        self._lists_shown.forget(connection)
         self.causes_frames.wanted.discard(connection)
         self.principals.discard(connection)
         self.origins.discard(connection)
@@ -229,22 +233,19 @@ class SessionOutput:
                 session.last_principal = principal
                 self.push(session, (frame,))
 
-    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
-        """Send a group view to sessions; those that may not see members see only themselves."""
-        if self.access_control.rules.restricts:
-            connections = self._show_restricted(connections, view)
-        self._push_all(connections, encode_view(view))
+    def show_change(
+        self, connections: Iterable[int], change: GroupChange, own: int | None = None
+    ) -> None:
+        """Send a change of a group to its members, and to the one that has joined or left itself.
 
-    def _show_restricted(self, connections: Iterable[int], view: GroupView) -> list[int]:
-        """Send a restricted view to the sessions that may not see members; return the others."""
-        seeing: list[int] = []
-        for connection in connections:
+        Each form is encoded once for all sessions that get it.
+        """
+        frames = ChangeFrames(change)
+        for connection in connections if own is None else (*connections, own):
             session = self.by_connection.get(connection)
-            if session is None or self.access_control.may_see_members(session, view.group):
-                seeing.append(connection)
-            else:
-                self.push(session, (encode_view(restrict_to_self(view, session.member)),))
-        return seeing
+            if session is not None:
+                frame = self._lists_shown.frame_for(session, frames, own=connection == own)
+                self.push(session, (frame,))
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""

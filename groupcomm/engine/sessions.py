@@ -126,7 +126,7 @@ class LocalSessions:
 
     Attributes:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
-        came_from, deliver, show_view, abort, bounce: see SessionOutput; the groups call them.
+        came_from, deliver, show_change, abort, bounce: see SessionOutput; the groups call them.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
         names: the names of users.
@@ -163,7 +163,7 @@ class LocalSessions:
         self.by_connection, self.slow_receivers = output.by_connection, output.slow_receivers
         self.traffic, self.access_control = output.traffic, output.access_control
         self.came_from, self.deliver = output.came_from, output.deliver  # one call less for each
-        self.show_view, self.abort, self.bounce = output.show_view, output.abort, output.bounce
+        self.show_change, self.abort, self.bounce = output.show_change, output.abort, output.bounce
         self._push = output.push
         self.limits = settings.limits
         self._view: DaemonView | None = None
@@ -381,6 +381,7 @@ class LocalSessions:
             session.takes_refusals = request.refusals
             session.takes_stopping = request.stopping
             session.takes_accepted = request.accepted
+            session.takes_differences = request.differences
             if request.heartbeats:
                 session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)

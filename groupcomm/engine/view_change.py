@@ -27,12 +27,16 @@ from groupcomm.wire.membership import Holding, Past, most_reported
 
 
 class CarriedGroups:
-    """The groups that one start of a daemon carries from view to view."""
+    """The groups that one start of a daemon carries from view to view.
 
-    __slots__ = ("_completed", "_daemons", "_table", "_together")
+    Attributes:
+        table: the last complete group table; None before the first.
+    """
+
+    __slots__ = ("_completed", "_daemons", "_together", "table")
 
     def __init__(self) -> None:
-        self._table: GroupTable | None = None  # the last complete group table
+        self.table: GroupTable | None = None
         self._completed = b""  # the key of that view
         self._daemons: Sequence[DaemonId] = ()  # the members of that view
         self._together: frozenset[DaemonId] = (
@@ -41,7 +45,7 @@ class CarriedGroups:
 
     def replace(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
         """Carry the groups of a view that has ended and whose groups were known completely."""
-        self._table, self._completed, self._together = table, key, frozenset(daemons)
+        self.table, self._completed, self._together = table, key, frozenset(daemons)
         self._daemons = daemons
 
     def keep_members(self, members: Sequence[DaemonId]) -> None:
@@ -55,14 +59,14 @@ class CarriedGroups:
             table: the groups with which a view begins.
             daemons: the daemons of the view.
         """
-        if self._table is None:
+        if self.table is None:
             return
         before = {daemon: index for index, daemon in enumerate(self._daemons)}
         for (index, connection), member in table.sessions.items():
             daemon = daemons[index]
             if daemon not in self._together:
                 continue
-            old = self._table.sessions.get((before[daemon], connection))
+            old = self.table.sessions.get((before[daemon], connection))
             if old is not None and old.id == member.id:
                 for group in member.groups:
                     member.groups[group] = old.groups.get(group, member.groups[group])
@@ -75,7 +79,7 @@ class CarriedGroups:
             version: the version of the protocol that the next view uses.
         """
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
-        announcement = announce(self._table, self._completed, keys)
+        announcement = announce(self.table, self._completed, keys)
         return cut_announcement(announcement, room, packed=version >= PACKED)
 
 

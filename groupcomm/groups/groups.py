@@ -11,8 +11,9 @@ from typing import Protocol
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.config.view import View
-from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.events import Cause, MemberId
 from groupcomm.groups.announcement import Announcements
+from groupcomm.groups.changes import GroupChange, change_of_daemons
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
@@ -40,8 +41,10 @@ class Audience(Protocol):
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Hand a bundle to sessions."""
 
-    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
-        """Tell sessions of a group view."""
+    def show_change(
+        self, connections: Iterable[int], change: GroupChange, own: int | None = None
+    ) -> None:
+        """Tell sessions of a change of their group, and the one that has itself joined or left."""
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""
@@ -169,8 +172,11 @@ class Groups:
 
     # ---- the view begins and ends ----
 
-    def begin(self, announcements: Announcements) -> None:
-        """Enter the announcements of all daemons, and show each group to its local members."""
+    def begin(self, announcements: Announcements, old: GroupTable | None = None) -> None:
+        """Enter the announcements of all daemons, and show each group to its local members.
+
+        `old` are the groups with which the last complete view ended here; None at first.
+        """
         table = self.table
         start = Position(self._view.id, 0, 0, 0, 0)
         for daemon, name in enumerate(self._names):
@@ -190,17 +196,10 @@ class Groups:
         transitional_members = announcements.together(self._me, keys)
         names = self._names
         self._audience.came_from(lambda: dict(zip(names, announcements.origins(keys), strict=True)))
+        old = GroupTable(self._me) if old is None else old
         for group in sorted(table.local):
-            view = GroupView(
-                group=group,
-                id=start,
-                members=table.member_ids(group),
-                cause=Cause.NETWORK,
-                changed=(),
-                vs_set=tuple(m.id for m in table.groups[group] if m.daemon in transitional_members),
-                own=False,
-            )
-            self._audience.show_view(list(table.local[group]), view)
+            change = change_of_daemons(group, start, table, old, transitional_members, names)
+            self._audience.show_change(list(table.local[group]), change)
 
     def end(self) -> None:
         """End the view: settle private messages, and abort messages that came only in part."""
@@ -350,14 +349,14 @@ class Groups:
             self._audience.joined(group)
         if (group in member.groups) == joins:
             return
+        at = self._position(bundle)
         if joins:
-            before = self.table.member_ids(group)
-            self.table.join(member, group, self._position(bundle))
-            self._show(bundle, group, Cause.JOIN, member, before)
+            before = self.table.join(member, group, at)
+            self._show(group, at, before, Cause.JOIN, member)
             self._audience.entered(member, group)
         else:
-            self.table.leave(member, group)
-            self._show(bundle, group, Cause.LEAVE, member, self.table.member_ids(group))
+            before = self.table.leave(member, group, at)
+            self._show(group, at, before, Cause.LEAVE, member)
             if own:
                 self._audience.left(group)
 
@@ -365,9 +364,10 @@ class Groups:
         connection = member.id.connection
         for open_messages in (self._open, self._open_unreliable):
             self._abort(member.id, open_messages.end_session(member.daemon, connection))
+        at = self._position(bundle)
         for group in list(member.groups):
-            self.table.leave(member, group)
-            self._show(bundle, group, Cause.DISCONNECT, member, self.table.member_ids(group))
+            before = self.table.leave(member, group, at)
+            self._show(group, at, before, Cause.DISCONNECT, member)
             if member.daemon == self._me:
                 self._audience.left(group)
         self.table.disconnect(member)
@@ -377,12 +377,7 @@ class Groups:
             self._audience.disconnected(connection, member.id)
 
     def _show(
-        self,
-        bundle: Bundle,
-        group: str,
-        cause: Cause,
-        changed: Member,
-        together: tuple[MemberId, ...],
+        self, group: str, at: Position, before: Position | None, cause: Cause, changed: Member
     ) -> None:
         """Tell the local members, and the one that changed, if it is local and still there."""
         connection = changed.id.connection
@@ -390,25 +385,16 @@ class Groups:
         others = [c for c in self.table.local.get(group, ()) if not (own and c == connection)]
         if not others and not own:
             return
-        position = self._position(bundle)
-        members = self.table.member_ids(group)
-
-        def view(vs_set: tuple[MemberId, ...], *, own: bool) -> GroupView:
-            return GroupView(
-                group=group,
-                id=position,
-                members=members,
-                cause=cause,
-                changed=(changed.id,),
-                vs_set=vs_set,
-                own=own,
-            )
-
-        if others:
-            self._audience.show_view(others, view(together, own=False))
-        if own:
-            alone = (changed.id,) if cause is Cause.JOIN else ()
-            self._audience.show_view([connection], view(alone, own=True))
+        change = GroupChange(
+            group=group,
+            id=at,
+            before=before,
+            cause=cause,
+            members=self.table.groups.get(group, ()),
+            came=(changed.id,) if cause is Cause.JOIN else (),
+            left=() if cause is Cause.JOIN else (changed.id,),
+        )
+        self._audience.show_change(others, change, connection if own else None)
 
     def _position(self, bundle: Bundle) -> Position:
         time, ring, place = _place(bundle)

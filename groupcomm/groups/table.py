@@ -38,10 +38,11 @@ class GroupTable:
         names: every connected session, by private name.
         groups: the members of each group, in the order in which they joined; no group is empty.
         local: for each group the connection numbers of this daemon's members.
+        shown: the id of the latest view of each group that has members here, which all of them got.
         digest: 64 bits over the whole table.
     """
 
-    __slots__ = ("_me", "digest", "groups", "local", "names", "sessions")
+    __slots__ = ("_me", "digest", "groups", "local", "names", "sessions", "shown")
 
     def __init__(self, me: int) -> None:
         self._me = me
@@ -49,6 +50,7 @@ class GroupTable:
         self.names: dict[str, Member] = {}
         self.groups: dict[str, dict[Member, None]] = {}
         self.local: dict[str, dict[int, None]] = {}
+        self.shown: dict[str, Position] = {}
         self.digest = 0
 
     def own_sessions(self) -> list[tuple[int, str]]:
@@ -76,16 +78,23 @@ class GroupTable:
             del self.names[member.id.name]
         self.digest ^= _digest("", member.id)
 
-    def join(self, member: Member, group: str, at: Position) -> None:
-        """Add a session to a group; a new group begins with its first member."""
+    def join(self, member: Member, group: str, at: Position) -> Position | None:
+        """Add a session to a group at a position; a new group begins with its first member.
+
+        Return the id of the view that local members had before; None if there were none.
+        """
         self.groups.setdefault(group, {})[member] = None
         member.groups[group] = at
         if member.daemon == self._me:
             self.local.setdefault(group, {})[member.id.connection] = None
         self.digest ^= _digest(group, member.id)
+        return self._show(group, at)
 
-    def leave(self, member: Member, group: str) -> None:
-        """Take a session out of a group; a group ends with its last member."""
+    def leave(self, member: Member, group: str, at: Position) -> Position | None:
+        """Take a session out of a group at a position; a group ends with its last member.
+
+        Return the id of the view that local members had before; None if there were none.
+        """
         members = self.groups[group]
         del members[member]
         del member.groups[group]
@@ -97,6 +106,16 @@ class GroupTable:
             if not local:
                 del self.local[group]
         self.digest ^= _digest(group, member.id)
+        return self._show(group, at)
+
+    def _show(self, group: str, at: Position) -> Position | None:
+        """Note the view that all local members of a group get; return the one before it."""
+        before = self.shown.get(group)
+        if group in self.local:
+            self.shown[group] = at
+        elif before is not None:
+            del self.shown[group]
+        return before
 
     def targets(self, groups: tuple[str, ...]) -> tuple[int, ...]:
         """Return the connections that the private names mean now; 0 for a name that nobody has.

@@ -39,6 +39,7 @@ from groupcomm.session.daemon_frames import (
     decode_view_untrusted,
     decode_welcome_untrusted,
 )
+from groupcomm.session.differences import decode_difference_untrusted
 from groupcomm.session.frames import (
     CLIENT_FRAME_BYTES,
     DAEMON_FRAME_BYTES,
@@ -52,6 +53,7 @@ from groupcomm.session.frames import (
     encode_hello,
     encode_query,
 )
+from groupcomm.session.group_lists import UNFIT, GroupLists
 from groupcomm.session.inbox import Inbox
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.wire.bundle import (
@@ -77,6 +79,7 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
 _ABOUT_DELIVERIES: Final = frozenset((FrameKind.CAUSES, FrameKind.PRINCIPAL))
 _NOTES: Final = frozenset((FrameKind.ACCEPTED, FrameKind.DAEMON_ALIVE))
+_VIEWS: Final = frozenset((FrameKind.VIEW, FrameKind.DIFFERENCE))
 _ENDS_OF_VIEWS: Final = frozenset((FrameKind.ORIGINS, FrameKind.TRANSITION))
 _FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind.REFUSED))
 
@@ -106,6 +109,7 @@ class ClientSession:
     __slots__ = (
         "_bundler",
         "_inbox",
+        "_lists",
         "_number",
         "_reader",
         "_timeout_s",
@@ -131,6 +135,7 @@ class ClientSession:
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
         daemon_timeout_s: float | None = None,
         accepted: bool = True,
+        differences: bool = True,
     ) -> None:
         """Queue the HELLO.
 
@@ -147,6 +152,8 @@ class ClientSession:
                 None the session sends no heartbeats, and asks for none: for a shell that does not
                 call `look`.
             accepted: ask which messages a crash of the daemon cannot lose any more.
+            differences: ask for changes of groups in place of whole lists; an older daemon sends
+                whole lists.
 
         Raises:
             LocalProtocolError: the user's name is invalid.
@@ -159,6 +166,7 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
+        self._lists = GroupLists()
         self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
         self._timeout_s = daemon_timeout_s or 0.0
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
@@ -166,6 +174,7 @@ class ClientSession:
         self.was_silent = False
         capabilities = Capability.REFUSALS | Capability.STOPPING
         capabilities |= Capability.ACCEPTED if accepted else 0
+        capabilities |= Capability.DIFFERENCES if differences else 0
         capabilities |= Capability.HEARTBEATS if daemon_timeout_s is not None else 0
         capabilities |= Capability.CAUSES if causes else 0
         capabilities |= Capability.PRINCIPALS if principals else 0
@@ -438,8 +447,7 @@ class ClientSession:
                 if self.closed or self._inbox.overfull:
                     break
         except BadDatagram as error:
-            text = f"the daemon has sent bytes that do not decode ({error}): connect again"
-            self._end(Closed(code=Code.NET_ERROR, reason=text), events)
+            self._end(Closed(code=Code.NET_ERROR, reason=_why_broken(error)), events)
         if self._inbox.overfull:
             text = "unfinished large messages exceed reassembly_cap_bytes: raise it, connect again"
             self._end(Closed(code=Code.MESSAGE_TOO_LONG, reason=text), events)
@@ -458,11 +466,8 @@ class ClientSession:
     def _on_frame(self, frame: bytes, events: list[Event]) -> None:
         self.only_messages = False
         kind = frame[0]
-        if kind == FrameKind.VIEW:
-            view = decode_view_untrusted(frame, self._inbox.announced)
-            self._inbox.group_changed(view)
-            self._together = None  # an ORIGINS frame in front was about the view that begins
-            events.append(view)
+        if kind in _VIEWS:
+            events.append(self._view(frame))
         elif kind in _FATES:
             events.append(self._fate(frame))
         elif kind == FrameKind.ABORT:
@@ -483,6 +488,18 @@ class ClientSession:
             self._end(decode_closed_untrusted(frame), events)
         else:
             raise BadDatagram("kind", f"a frame of the unknown kind {kind}")
+
+    def _view(self, frame: bytes) -> GroupView:
+        """Decode a view of a group, which comes whole or as a difference."""
+        self._together = None  # an ORIGINS frame in front was about the view that begins
+        announced, me = self._inbox.announced, self._inbox.me
+        if frame[0] == FrameKind.VIEW:
+            view = decode_view_untrusted(frame, announced)
+            self._lists.hold(view, me)
+        else:
+            view = self._lists.apply(decode_difference_untrusted(frame, announced), me)
+        self._inbox.group_changed(view)
+        return view
 
     def _end_view(self, frame: bytes, events: list[Event]) -> None:
         if frame[0] == FrameKind.ORIGINS:
@@ -530,7 +547,7 @@ class ClientSession:
         self.state = ClientSessionState.CLOSED
         self._bundler = Bundler()
         last_returned = self._inbox.last_returned
-        self._inbox = Inbox(0)
+        self._inbox, self._lists = Inbox(0), GroupLists()
         self._inbox.last_returned = last_returned
         events.append(closed)
 
@@ -589,6 +606,16 @@ class Memberships:
             return True
         self.views.pop(view.group, None)
         return False
+
+
+def _why_broken(error: BadDatagram) -> str:
+    """Return why a session ends whose daemon has sent such bytes."""
+    if error.reason == UNFIT:
+        return (
+            f"the daemon's views of a group do not follow each other ({error.detail}): one was"
+            " lost or repeated; connect again"
+        )
+    return f"the daemon has sent bytes that do not decode ({error}): connect again"
 
 
 def bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:

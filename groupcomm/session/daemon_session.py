@@ -134,6 +134,7 @@ class DaemonSession:
         takes_refusals: whether the client understands REFUSED frames.
         takes_stopping: whether the client understands STOPPING frames.
         takes_accepted: whether the client understands ACCEPTED frames.
+        takes_differences: whether the client understands DIFFERENCE frames.
         watch: the watch over its client; None if that sends no heartbeats.
         last_principal: the principal of the last delivery's sender, if the client asks for them.
         targets: the connections of the private names of its last message.
@@ -170,6 +171,7 @@ class DaemonSession:
         "refused",
         "state",
         "takes_accepted",
+        "takes_differences",
         "takes_refusals",
         "takes_stopping",
         "targets",
@@ -200,6 +202,7 @@ class DaemonSession:
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
         self.takes_refusals = self.takes_stopping = self.takes_accepted = False
+        self.takes_differences = False
         self.watch: PeerWatch | None = None
         self.last_principal: str | None = None
         self.targets: tuple[int, ...] = ()

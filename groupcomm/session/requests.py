@@ -26,11 +26,13 @@ class Hello:
         stopping: whether it wants STOPPING frames.
         heartbeats: whether it sends heartbeats, and wants them.
         accepted: whether it wants ACCEPTED frames.
+        differences: whether it wants DIFFERENCE frames.
     """
 
     __slots__ = (
         "accepted",
         "causes",
+        "differences",
         "heartbeats",
         "origins",
         "principals",
@@ -48,6 +50,7 @@ class Hello:
         self.stopping = bool(capabilities & Capability.STOPPING)
         self.heartbeats = bool(capabilities & Capability.HEARTBEATS)
         self.accepted = bool(capabilities & Capability.ACCEPTED)
+        self.differences = bool(capabilities & Capability.DIFFERENCES)
 
 
 class Submit:

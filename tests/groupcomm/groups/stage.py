@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.events import GroupView, MemberId
+from groupcomm.groups.changes import GroupChange
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.table import Member
 from groupcomm.level import ServiceLevel
@@ -47,8 +48,12 @@ class Audience:
         assert sender.connection == bundle.session
         self.delivered += [(connection, bundle.message) for connection in connections]
 
-    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
-        self.views += [(connection, view) for connection in connections]
+    def show_change(
+        self, connections: Iterable[int], change: GroupChange, own: int | None = None
+    ) -> None:
+        self.views += [(connection, change.view()) for connection in connections]
+        if own is not None:
+            self.views.append((own, change.view(own=True)))
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         self.aborted += [(connection, sender.name, message) for connection in connections]
