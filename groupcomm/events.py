@@ -58,6 +58,7 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     member: MemberId
     bundle_limit: int  # bytes of the largest encoded bundle body that the daemon accepts
+    readers: bool = True  # whether the daemon knows joins without views
 
 
 class CausalContext(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,6 @@ message, and a receiver one for each batch.
 
 import math
 import os
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -46,7 +45,9 @@ from groupcomm_client.events import NO_SECRET, Received, Unreadable
 from groupcomm_client.filters import factories
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.filters.roles import Outgoing, SystemEvent
+from groupcomm_client.options import random_user
 from groupcomm_client.requests import Pending, PendingOrder, Requests
+from groupcomm_client.without_views import check_secret
 
 if TYPE_CHECKING:
     from groupcomm.host.trace_file import TraceFile
@@ -67,11 +68,6 @@ Ready: TypeAlias = Callable[[], bool]
 """Returns whether the awaited answer or event has come."""
 
 
-def random_user() -> str:
-    """Return a random name, for a program that chooses none."""
-    return f"u{secrets.token_hex(6)}"
-
-
 class ClientProtocol:
     """One session, from its HELLO to its end.
 
@@ -85,13 +81,18 @@ class ClientProtocol:
         owner: the process that the session belongs to, if it has forked this one; else 0.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
+        views: whether groups are joined with views, unless a join says otherwise.
         on_watched: set by the stream; called when `look_in_s` has become less.
         on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
             have become less, or filters have released events.
     """
 
-    inputs = 0
-    owner = 0
+    inputs = owner = _greeted_us = _views_waiting = 0
+    is_parting = needs_flush = _said_goodbye = False
+    member = MemberId("", 0)
+    view: DaemonView | None = None
+    closed: Closed | None = None
+    stopping: DaemonStopping | None = None
 
     def __init__(
         self,
@@ -105,17 +106,20 @@ class ClientProtocol:
         secrets: "dict[str, GroupSecret] | None" = None,
         clock: Callable[[], float] = time.monotonic,
         daemon_timeout_s: float | None = DAEMON_TIMEOUT_S,
+        views: bool = True,
+        own_views_only: bool = False,
     ) -> None:
         """Begin the session; nothing has been sent yet.
 
         Args:
             user: the name of the session; None for a random one.
             trace: the folder for its trace; None for no trace.
-            causes, principals, token, daemon_timeout_s: see `ClientSession`.
+            causes, principals, token, daemon_timeout_s, own_views_only: see `ClientSession`.
             filters: factories of the filters that all messages pass; None for the default ones.
             secrets: the secrets of the groups that the program joined with one, by name; kept up to
                 date. None in the first session of a program.
             clock: the clock of filters and keys, in seconds.
+            views: whether groups are joined with views, unless a join says otherwise.
 
         Raises:
             LocalProtocolError: the name of the user or of a filter is invalid.
@@ -127,14 +131,10 @@ class ClientProtocol:
             origins=True,
             token=token,
             daemon_timeout_s=daemon_timeout_s,
+            own_views_only=own_views_only,
         )
-        self.member = MemberId("", 0)
-        self.view: DaemonView | None = None
-        self.closed: Closed | None = None
-        self.stopping: DaemonStopping | None = None
-        self.is_parting = self._said_goodbye = False
+        self.views = views
         self.events: deque[Received] = deque()
-        self.needs_flush = False
         self.on_earlier_wake = self.on_watched = _ignore
         self._look_at = math.inf  # the time that the stream knows
         self._requests = Requests()
@@ -150,9 +150,7 @@ class ClientProtocol:
         self._trace_folder = trace
         self._trace_file: TraceFile | None = None
         self._trace: SessionTrace | None = None  # made once the session has its identity
-        self._greeted_us = 0
         self._doubt = Doubt()
-        self._views_waiting = 0  # the views of daemons among the events
 
     def _filter(self, filters: Sequence[Factory]) -> "Filtering":
         from groupcomm_client.filters.filtering import Filtering  # noqa: PLC0415 - few need it
@@ -232,13 +230,15 @@ class ClientProtocol:
         self._greeted_us = time.monotonic_ns() // 1000  # the clock of traces
         return lambda: self.is_open
 
-    def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
-        """Ask to become a member of a group; the first view is the answer."""
+    def join(
+        self, group: str, secret: "GroupSecret | None" = None, *, views: bool = True
+    ) -> Pending[GroupView]:
+        """Ask to become a member of a group, or without views to read it; a view answers."""
         self.check_sending()
-        number = self._session.join(group)
-        sealing = self._sealing
-        if secret is not None and sealing is None:
-            sealing = self._seal()
+        views = views and self.views
+        check_secret(group, secret, views=views)
+        number = self._session.join(group, views=views)
+        sealing = self._seal() if secret is not None and self._sealing is None else self._sealing
         if sealing is not None:
             sealing.join(group, secret)
         return self._change("join", group, number)
@@ -246,8 +246,7 @@ class ClientProtocol:
     def leave(self, group: str) -> Pending[GroupView]:
         """Ask to end the membership; a view without this session is the answer."""
         self.check_sending()
-        number = self._session.leave(group)
-        return self._change("leave", group, number)
+        return self._change("leave", group, self._session.leave(group))
 
     def request_membership(self, group: str, *, join: bool) -> None:
         """Ask to join or to leave, unless the session has asked for it already."""
@@ -511,8 +510,7 @@ class ClientProtocol:
             case Message():
                 self._accept(event)
             case GroupView():
-                self._note_members(event)
-                self._notify(event)
+                self._accept_view(event)
             case Ordered() | Answer():
                 self._note_answer(event)
             case Connected():
@@ -578,10 +576,14 @@ class ClientProtocol:
             self._doubt.note_shown(event.number + event.count - 1)
             self._requests.refused(event)
 
-    def _note_members(self, view: GroupView) -> None:
+    def _accept_view(self, view: GroupView) -> None:
+        """Process a view; of a group that it only reads the program gets none."""
+        reads = view.group in self._session.memberships.reads
         joined = self._session.memberships.update(view, self.member)
         if view.own:
             self._doubt.note_shown(self._requests.changed(view, joined=joined))
+        if not reads:
+            self._notify(view)
 
     def _admitted(self, member: MemberId) -> None:
         self.member = member

@@ -10,7 +10,7 @@ from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
 from groupcomm.session.client_session import DAEMON_TIMEOUT_S
 from groupcomm_client.byte_stream import ByteSocket
-from groupcomm_client.client_protocol import ClientProtocol, random_user
+from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Connection, Session
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
@@ -20,6 +20,7 @@ from groupcomm_client.options import (
     ConnectOptions,
     Resume,
     TlsOptions,
+    random_user,
 )
 from groupcomm_client.reconnecting import ReconnectingConnection
 from groupcomm_client.targets import (
@@ -86,6 +87,11 @@ def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> N
         raise LocalProtocolError(
             "a connection that resumes has no filters, as archives have messages as filters have"
             " made them: leave out resume, or filters"
+        )
+    if not options.views or options.own_views_only:
+        raise LocalProtocolError(
+            "a connection that resumes needs views of its groups, which say where they begin and"
+            " end: leave out resume, or views=False"
         )
     names = () if isinstance(resume, bool) else resume
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
@@ -218,6 +224,8 @@ class SessionOpener:
             self._options.trace,
             causes=self._options.causes,
             principals=self._options.principals,
+            views=self._options.views,
+            own_views_only=self._options.own_views_only,
             token=self._token(where),
             filters=filters,
             secrets=secrets,

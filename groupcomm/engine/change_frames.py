@@ -65,7 +65,8 @@ class ListsShown:
     def frame_for(self, session: DaemonSession, frames: ChangeFrames, *, own: bool) -> bytes:
         """Return the frame with a change for a session; `own`: it has itself joined or left."""
         change, hidden = frames.change, self._hidden
-        if not self._access_control.may_see_members(session, change.group):
+        may_see = self._access_control.may_see_members(session, change.group)
+        if not may_see or not session.wants_views(change.group):
             hidden.setdefault(session.connection, set()).add(change.group)
             return encode_view(restrict_to_self(change, session.member, own=own))
         held_less = bool(hidden) and self._reveal(session.connection, change.group)

@@ -243,7 +243,7 @@ class SessionOutput:
         frames = ChangeFrames(change)
         for connection in connections if own is None else (*connections, own):
             session = self.by_connection.get(connection)
-            if session is not None:
+            if session is not None and (connection == own or session.wants_views(change.group)):
                 frame = self._lists_shown.frame_for(session, frames, own=connection == own)
                 self.push(session, (frame,))
 

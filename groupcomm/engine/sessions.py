@@ -46,7 +46,7 @@ from groupcomm.session.daemon_frames import (
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Hello, Query, Request, Submit, price_of_refusal
-from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
+from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bundle, leave_bundle
 
 NAME_WAIT_S: Final = 1.0
 """For how long a session waits for a name whose holder may have gone. The end of a stream is seen
@@ -115,6 +115,7 @@ class UserNames:
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
+_JOIN = BundleKind.JOIN
 _OPEN = DaemonSessionState.OPEN
 
 RECORD_HEAD_BYTES = 14
@@ -196,12 +197,18 @@ class LocalSessions:
     # ---- views ----
 
     def begin(
-        self, view: DaemonView, table: GroupTable, groups: Iterable[str], *, several: bool
+        self,
+        view: DaemonView,
+        table: GroupTable,
+        groups: Iterable[str],
+        *,
+        several: bool,
+        readers: bool,
     ) -> None:
-        """Begin a view: `table` resolves names, and `groups` have members here."""
+        """Begin a view: `table` resolves names; for the rest see Subscriptions."""
         self._view = view
         self._table = table
-        self.subscriptions.begin(groups, several=several)
+        self.subscriptions.begin(groups, several=several, readers=readers)
         for session in self.by_connection.values():
             if session.is_notified:
                 before = session.state
@@ -382,6 +389,7 @@ class LocalSessions:
             session.takes_stopping = request.stopping
             session.takes_accepted = request.accepted
             session.takes_differences = request.differences
+            session.takes_views = not request.no_views
             if request.heartbeats:
                 session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)
@@ -460,6 +468,8 @@ class LocalSessions:
         last = bundle.message + whole - 1
         self._probe.accepted(session.member.name, session.member.connection, bundle.message, last)
         self.traffic.count_sent(bundle)
+        if bundle.kind == _JOIN:
+            session.note_wish(bundle.groups[0], views=not bundle.flags & WITHOUT_VIEWS)
         if request.ordered:
             session.awaited.add(bundle.message)
         if bundle.level == _UNRELIABLE:
@@ -681,7 +691,7 @@ class LocalSessions:
 
     def left(self, group: str) -> None:
         """Note that a local session has left a group."""
-        if self._table is not None and group not in self._table.local:
+        if self._table is not None and not self._table.has_local(group):
             self.subscriptions.on_unwanted(group)
 
     def table_changed(self, position: Position, digest: int) -> None:

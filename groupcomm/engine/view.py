@@ -13,6 +13,7 @@ from typing import Protocol
 
 from groupcomm.clocks.ring_clock import LatestTime, PhysicalClock, RingClock
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.versions import READERS
 from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
@@ -208,8 +209,9 @@ class ViewState:
         self._sessions.begin(
             DaemonView(id=view.id, daemons=names, majority=self.majority),
             self.delivery.groups.table,
-            [group for group, _ in own.groups],
+            {group for group, _ in (*own.groups, *own.readers)},
             several=self.several,
+            readers=bool(view.versions.features & READERS),
         )
         self._sessions.backlog.is_local_only = (
             self.delivery.wanted.is_local_only if self.several else never_local_only

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.config.versions import READERS
 from groupcomm.config.view import View
 from groupcomm.events import Cause, MemberId
 from groupcomm.groups.announcement import Announcements
@@ -17,7 +18,7 @@ from groupcomm.groups.changes import GroupChange, change_of_daemons
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
-from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, principal_of
+from groupcomm.wire.bundle import SELF_DISCARD, WITHOUT_VIEWS, Bundle, BundleKind, principal_of
 
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
@@ -191,6 +192,9 @@ class Groups:
             for group, connections in announced.groups:
                 for connection in connections:
                     table.join(members[connection], group, start)
+            for group, connections in announced.readers:
+                for connection in connections:
+                    table.read(members[connection], group, start)
         self._audience.table_changed(start, table.digest)
         keys = [(d.number, d.incarnation.random_id) for d in self._view.daemons]
         transitional_members = announcements.together(self._me, keys)
@@ -247,6 +251,8 @@ class Groups:
         groups = bundle.groups
         if len(groups) == 1 and not bundle.privates:
             found = local.get(groups[0])
+            if groups[0] in self.table.reading:
+                found = {**(found or {}), **self.table.reading[groups[0]]}
             if found is None:
                 return ()
             if not (bundle.flags & SELF_DISCARD and daemon == self._me):
@@ -266,6 +272,7 @@ class Groups:
         for group in bundle.groups:
             if group[0] != "#":
                 united.update(self.table.local.get(group, {}))
+                united.update(self.table.reading.get(group, {}))
                 continue
             connection = next(targets)
             if connection and group.endswith(ending):
@@ -350,7 +357,9 @@ class Groups:
         if (group in member.groups) == joins:
             return
         at = self._position(bundle)
-        if joins:
+        if self.table.reads(member, group) or (joins and self._is_reader(bundle)):
+            self._join_or_leave_reading(member, group, at, joins=joins)
+        elif joins:
             before = self.table.join(member, group, at)
             self._show(group, at, before, Cause.JOIN, member)
             self._audience.entered(member, group)
@@ -360,14 +369,44 @@ class Groups:
             if own:
                 self._audience.left(group)
 
+    def _is_reader(self, bundle: Bundle) -> bool:
+        """Return whether a join makes its session a reader: all daemons must know what that is."""
+        return bool(bundle.flags & WITHOUT_VIEWS and self._view.versions.features & READERS)
+
+    def _join_or_leave_reading(
+        self, member: Member, group: str, at: Position, *, joins: bool
+    ) -> None:
+        """Let a session read a group, or no more; only the session itself is told."""
+        if joins:
+            self.table.read(member, group, at)
+            self._audience.entered(member, group)
+        else:
+            self.table.stop_reading(member, group)
+        if member.daemon == self._me:
+            change = GroupChange(
+                group=group,
+                id=at,
+                before=None,
+                cause=Cause.JOIN if joins else Cause.LEAVE,
+                members=(member,) if joins else (),
+                came=(member.id,) if joins else (),
+                left=() if joins else (member.id,),
+            )
+            self._audience.show_change((), change, member.id.connection)
+            if not joins:
+                self._audience.left(group)
+
     def _disconnect(self, member: Member, bundle: Bundle) -> None:
         connection = member.id.connection
         for open_messages in (self._open, self._open_unreliable):
             self._abort(member.id, open_messages.end_session(member.daemon, connection))
         at = self._position(bundle)
         for group in list(member.groups):
-            before = self.table.leave(member, group, at)
-            self._show(group, at, before, Cause.DISCONNECT, member)
+            if self.table.reads(member, group):
+                self.table.stop_reading(member, group)
+            else:
+                before = self.table.leave(member, group, at)
+                self._show(group, at, before, Cause.DISCONNECT, member)
             if member.daemon == self._me:
                 self._audience.left(group)
         self.table.disconnect(member)

@@ -58,6 +58,7 @@ from groupcomm.session.inbox import Inbox
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
+    WITHOUT_VIEWS,
     BundleKind,
     encode_body,
 )
@@ -109,6 +110,7 @@ class ClientSession:
     __slots__ = (
         "_bundler",
         "_inbox",
+        "_knows_readers",
         "_lists",
         "_number",
         "_reader",
@@ -136,6 +138,7 @@ class ClientSession:
         daemon_timeout_s: float | None = None,
         accepted: bool = True,
         differences: bool = True,
+        own_views_only: bool = False,
     ) -> None:
         """Queue the HELLO.
 
@@ -154,6 +157,7 @@ class ClientSession:
             accepted: ask which messages a crash of the daemon cannot lose any more.
             differences: ask for changes of groups in place of whole lists; an older daemon sends
                 whole lists.
+            own_views_only: ask for no views of groups but those of own joins and leaves.
 
         Raises:
             LocalProtocolError: the user's name is invalid.
@@ -170,11 +174,12 @@ class ClientSession:
         self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
         self._timeout_s = daemon_timeout_s or 0.0
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
+        self._knows_readers = self.was_silent = False
         self.accepted: int | None = None
-        self.was_silent = False
         capabilities = Capability.REFUSALS | Capability.STOPPING
         capabilities |= Capability.ACCEPTED if accepted else 0
         capabilities |= Capability.DIFFERENCES if differences else 0
+        capabilities |= Capability.NO_VIEWS if own_views_only else 0
         capabilities |= Capability.HEARTBEATS if daemon_timeout_s is not None else 0
         capabilities |= Capability.CAUSES if causes else 0
         capabilities |= Capability.PRINCIPALS if principals else 0
@@ -282,14 +287,18 @@ class ClientSession:
                 self._number += more
                 at += more
 
-    def join(self, group: str) -> int:
+    def join(self, group: str, *, views: bool = True) -> int:
         """Ask to become a member; a GroupView with `own` follows. Return the request's number.
+
+        Without `views` the session gets the messages of the group, is no member, and gets only the
+        view that answers this request, with nobody but itself. A daemon of an earlier release makes
+        it a member, and sends views.
 
         Raises:
             LocalProtocolError: the name is invalid, the session is not open, or it has joined the
                 group already, or asked to: a second request would get no answer.
         """
-        return self._control(BundleKind.JOIN, group)
+        return self._control(BundleKind.JOIN, group, views=views)
 
     def leave(self, group: str) -> int:
         """Ask to leave a group; a GroupView with `own` follows. Return the request's number.
@@ -321,16 +330,17 @@ class ClientSession:
             self.state = ClientSessionState.CLOSING
             self._bundler.add_frame(encode_bye())
 
-    def _control(self, kind: BundleKind, group: str) -> int:
+    def _control(self, kind: BundleKind, group: str, *, views: bool = True) -> int:
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         check_group(group)
         if kind == BundleKind.JOIN:
-            self.memberships.join(group)
+            self.memberships.join(group, views=views)
         else:
             self.memberships.leave(group)
         self._number += 1
-        body = encode_body(kind, _AGREED, 0, self._number, (group,), b"")
+        flags = 0 if views or not self._knows_readers else WITHOUT_VIEWS
+        body = encode_body(kind, _AGREED, flags, self._number, (group,), b"")
         self._bundler.add_frame(encode_bundle_head(len(body), False) + body)
         return self._number
 
@@ -538,6 +548,7 @@ class ClientSession:
             raise BadDatagram("kind", "a second WELCOME")
         self._bundler.bundle_limit = connected.bundle_limit
         self._inbox.me = connected.member
+        self._knows_readers = connected.readers
         if self.state is ClientSessionState.GREETING:
             self.state = ClientSessionState.OPEN
         events.append(connected)
@@ -567,22 +578,31 @@ class Memberships:
     Attributes:
         asked: the groups that it is a member of once all its requests are answered.
         views: the latest views, as the program got them, of the groups that it is in, by name.
+        reads: the groups that it has joined, or asked for, without views.
     """
 
-    __slots__ = ("asked", "views")
+    __slots__ = ("asked", "reads", "views")
 
     def __init__(self) -> None:
         self.asked: set[str] = set()
         self.views: dict[str, GroupView] = {}
+        self.reads: set[str] = set()
 
-    def join(self, group: str) -> None:
-        """Note that the session asks to become a member.
+    def join(self, group: str, *, views: bool = True) -> None:
+        """Note that the session asks to become a member, or without views to read the group.
 
         Raises:
             LocalProtocolError: the session has joined the group already, or asked to.
         """
         if group in self.asked:
             raise LocalProtocolError(f"this session has joined {group!r} already; leave it first")
+        if group in self.views and views == (group in self.reads):
+            raise LocalProtocolError(
+                f"this session still leaves {group!r}: wait until it has left, as it now joins"
+                f" {'with' if views else 'without'} views"
+            )
+        if not views:
+            self.reads.add(group)
         self.asked.add(group)
 
     def leave(self, group: str) -> None:
@@ -598,6 +618,8 @@ class Memberships:
     def refuse(self, group: str) -> None:
         """Note that the session may not join a group, or may not stay in it."""
         self.asked.discard(group)
+        if group not in self.views:
+            self.reads.discard(group)
 
     def update(self, view: GroupView, me: MemberId) -> bool:
         """Note a view that the program gets; return whether the session is in it."""
@@ -605,6 +627,8 @@ class Memberships:
             self.views[view.group] = view
             return True
         self.views.pop(view.group, None)
+        if view.group not in self.asked:
+            self.reads.discard(view.group)
         return False
 
 

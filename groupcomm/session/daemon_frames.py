@@ -29,6 +29,7 @@ from groupcomm.session.frames import (
     LENGTH,
     MIN_BUNDLE_LIMIT,
     PROTOCOL_VERSION,
+    Capability,
     FrameKind,
     check_size,
     last_text,
@@ -68,20 +69,23 @@ def encode_answer(data: bytes) -> bytes:
     return whole_frame(bytes((FrameKind.ANSWER,)) + data)
 
 
-def encode_welcome(member: MemberId, bundle_limit: int) -> bytes:
-    """Encode the admission of a client."""
-    head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, 0, member.connection, bundle_limit)
+def encode_welcome(member: MemberId, bundle_limit: int, *, readers: bool = True) -> bytes:
+    """Encode the admission of a client; without `readers` as daemons of earlier releases do."""
+    knows = Capability.READERS if readers else 0
+    connection = member.connection
+    head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, knows, connection, bundle_limit)
     return whole_frame(head + short_text(member.name))
 
 
 def decode_welcome_untrusted(frame: bytes) -> Connected:
     """Decode the admission of a client; the limit is at least MIN_BUNDLE_LIMIT."""
     check_size(frame, _WELCOME.size)
-    _, version, _, connection, limit = _WELCOME.unpack_from(frame)
+    _, version, knows, connection, limit = _WELCOME.unpack_from(frame)
     if version != PROTOCOL_VERSION or limit < MIN_BUNDLE_LIMIT:
         raise BadDatagram("welcome", f"version {version}, bundles of {limit} bytes")
     member = MemberId(last_text(frame, _WELCOME.size), connection)
-    return Connected(member=member, bundle_limit=limit)
+    readers = bool(knows & Capability.READERS)
+    return Connected(member=member, bundle_limit=limit, readers=readers)
 
 
 def encode_view_id(view: DaemonView) -> bytes:

@@ -59,6 +59,8 @@ class FrameKind(enum.IntEnum):
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
+    READERS = 512  # said by the daemon in its WELCOME: it knows joins without views
+    NO_VIEWS = 256  # of the views of groups only those of own joins and leaves, without others
     DIFFERENCES = 128  # DIFFERENCE frames: changes of groups without the whole lists
     ACCEPTED = 64  # ACCEPTED frames: the messages that a crash of the daemon cannot lose any more
     HEARTBEATS = 32  # both sides send DAEMON_ALIVE and CLIENT_ALIVE, and end a silent session

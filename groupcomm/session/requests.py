@@ -27,6 +27,7 @@ class Hello:
         heartbeats: whether it sends heartbeats, and wants them.
         accepted: whether it wants ACCEPTED frames.
         differences: whether it wants DIFFERENCE frames.
+        no_views: whether it wants no views of groups but its own joins and leaves.
     """
 
     __slots__ = (
@@ -34,6 +35,7 @@ class Hello:
         "causes",
         "differences",
         "heartbeats",
+        "no_views",
         "origins",
         "principals",
         "refusals",
@@ -50,6 +52,7 @@ class Hello:
         self.stopping = bool(capabilities & Capability.STOPPING)
         self.heartbeats = bool(capabilities & Capability.HEARTBEATS)
         self.accepted = bool(capabilities & Capability.ACCEPTED)
+        self.no_views = bool(capabilities & Capability.NO_VIEWS)
         self.differences = bool(capabilities & Capability.DIFFERENCES)
 
 

@@ -17,6 +17,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection, Destinations
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.loops import CancelScope
+from groupcomm_client.without_views import check_views
 
 
 class Participant(Protocol):
@@ -70,6 +71,8 @@ class Driver:
         Raises:
             LocalProtocolError: the connection is not for coordination.
         """
+        if group:
+            check_views(connection.protocol, "coordination")
         self.connection = connection
         self.loop = connection.loop
         self.group = group

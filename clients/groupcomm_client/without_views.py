@@ -1,0 +1,27 @@
+"""Connections and joins without views of groups: what cannot be had with them."""
+
+from typing import TYPE_CHECKING
+
+from groupcomm.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from groupcomm_client.client_protocol import ClientProtocol
+    from groupcomm_client.end_to_end.credentials import GroupSecret
+
+
+def check_views(protocol: "ClientProtocol", what: str) -> None:
+    """Raise LocalProtocolError if a session joins without views, which `what` needs."""
+    if not protocol.views:
+        raise LocalProtocolError(
+            f"{what} needs views of its group, and this connection has none: connect without"
+            " views=False"
+        )
+
+
+def check_secret(group: str, secret: "GroupSecret | None", *, views: bool) -> None:
+    """Raise LocalProtocolError if a group is joined with a secret, but without views."""
+    if secret is not None and not views:
+        raise LocalProtocolError(
+            f"{group} cannot be joined with a secret and without views: its members agree on keys"
+            " by its views; leave out one of both"
+        )
