@@ -241,7 +241,7 @@ class ClientProtocol:
         sealing = self._seal() if secret is not None and self._sealing is None else self._sealing
         if sealing is not None:
             sealing.join(group, secret)
-        return self._change("join", group, number)
+        return self._change("join" if views else "read", group, number)
 
     def leave(self, group: str) -> Pending[GroupView]:
         """Ask to end the membership; a view without this session is the answer."""
@@ -262,7 +262,7 @@ class ClientProtocol:
         self._doubt.note_change(number, self._session.accepted, self._session.last_returned)
         if self._trace is not None:
             self._trace.requested(verb, group, number)
-        return self._requests.change(group, number, join=verb == "join")
+        return self._requests.change(group, number, join=verb != "leave")
 
     def may_send(self, groups: str | Sequence[str]) -> bool:
         """Return whether a message can be sent now; if not, it can once its group has a key.

@@ -1,13 +1,20 @@
-"""Wrong ways to tell of changes of groups by differences."""
+"""Wrong ways to tell of changes of groups: by differences, and of sessions without views."""
 
 from collections.abc import Iterable
+from typing import Any
 
+import msgspec
+
+from groupcomm.engine import view_change
 from groupcomm.engine.session_output import SessionOutput
 from groupcomm.events import MemberId
+from groupcomm.groups.announcement import Announcement
 from groupcomm.groups.changes import GroupChange
+from groupcomm.groups.groups import Groups
 from groupcomm.member_lists import ListVersion, MemberList
 from groupcomm.session import group_lists
 from groupcomm.session.differences import Difference
+from groupcomm.wire.bundle import Bundle
 from tests.mutants.mutant import Right, mutant
 
 EACH = 4
@@ -93,10 +100,33 @@ def who_comes_with_a_view_came_along(right: Right) -> Right:
     return regroup
 
 
+@mutant((view_change, "announce"))
+def readers_are_not_announced(right: Right) -> Right:
+    """A daemon announces its members and no readers: these get no messages in the next view."""
+
+    def announce(*arguments: Any, **options: Any) -> Announcement:
+        found: Announcement = right(*arguments, **options)
+        return msgspec.structs.replace(found, readers=())
+
+    return announce
+
+
+@mutant((Groups, "_is_reader"))
+def readers_are_members_here(_right: Right) -> Right:
+    """A session that joins without views becomes a member like others."""
+
+    def is_reader(self: Groups, bundle: Bundle) -> bool:
+        return False
+
+    return is_reader
+
+
 BUGS = (
     difference_is_lost,
     difference_comes_twice,
     differences_change_places,
     members_keep_their_order_in_a_new_view,
     who_comes_with_a_view_came_along,
+    readers_are_not_announced,
+    readers_are_members_here,
 )

@@ -143,10 +143,10 @@ class SimulatedClient:
             self.flush()
         return number
 
-    def join(self, group: str) -> int:
-        """Ask to become a member; the view that confirms it comes as an event."""
-        number = self._session.join(group)
-        self._trace.requested("join", group, number)
+    def join(self, group: str, *, views: bool = True) -> int:
+        """Ask to become a member, or to read; the view that confirms it comes as an event."""
+        number = self._session.join(group, views=views)
+        self._trace.requested("join" if views else "read", group, number)
         self.flush()
         return number
 
