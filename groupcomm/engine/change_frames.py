@@ -22,10 +22,11 @@ class ChangeFrames:
         self._difference: bytes | None = None
         self._whole: bytes | None = None
 
-    def difference(self) -> bytes | None:
-        """Return the difference from the view before; None if members hold no such view."""
+    def difference(self) -> bytes:
+        """Return the difference from the view before, which members hold."""
         change = self.change
-        if self._difference is None and change.before is not None:
+        if self._difference is None:
+            assert change.before is not None, change
             found = Difference(
                 group=change.group,
                 id=change.id,
@@ -62,25 +63,33 @@ class ListsShown:
             int, set[str]
         ] = {}  # by connection, groups of which it holds only itself
 
+    @property
+    def is_whole_everywhere(self) -> bool:
+        """Return whether all sessions that want views may see all members, and could before."""
+        return not self._hidden and not self._access_control.rules.restricts
+
     def frame_for(self, session: DaemonSession, frames: ChangeFrames, *, own: bool) -> bytes:
         """Return the frame with a change for a session; `own`: it has itself joined or left."""
         change, hidden = frames.change, self._hidden
-        may_see = self._access_control.may_see_members(session, change.group)
-        if not may_see or not session.wants_views(change.group):
+        if not self._access_control.may_see_members(session, change.group):
             hidden.setdefault(session.connection, set()).add(change.group)
+            return encode_view(restrict_to_self(change, session.member, own=own))
+        if not session.wants_views(change.group):
             return encode_view(restrict_to_self(change, session.member, own=own))
         held_less = bool(hidden) and self._reveal(session.connection, change.group)
         is_new = own and change.cause is Cause.JOIN
-        if session.takes_differences and not is_new and not held_less:
-            return frames.difference() or frames.whole(own=own)
+        if session.takes_differences and change.before and not is_new and not held_less:
+            return frames.difference()
         return frames.whole(own=own)
 
     def _reveal(self, connection: int, group: str) -> bool:
         """Note that a session gets the whole list; return whether it held only itself."""
-        groups = self._hidden.get(connection, set())
-        if group not in groups:
+        groups = self._hidden.get(connection)
+        if groups is None or group not in groups:
             return False
         groups.remove(group)
+        if not groups:
+            del self._hidden[connection]
         return True
 
     def forget(self, connection: int) -> None:

@@ -240,12 +240,19 @@ class SessionOutput:
 
         Each form is encoded once for all sessions that get it.
         """
-        frames = ChangeFrames(change)
-        for connection in connections if own is None else (*connections, own):
+        frames, shown = ChangeFrames(change), self._lists_shown
+        shared = (frames.difference(),) if shown.is_whole_everywhere and change.before else None
+        for connection in connections:
             session = self.by_connection.get(connection)
-            if session is not None and (connection == own or session.wants_views(change.group)):
-                frame = self._lists_shown.frame_for(session, frames, own=connection == own)
-                self.push(session, (frame,))
+            if session is None or not session.wants_views(change.group):
+                continue
+            if shared is not None and session.takes_differences:
+                self.push(session, shared)
+            else:
+                self.push(session, (shown.frame_for(session, frames, own=False),))
+        session = None if own is None else self.by_connection.get(own)
+        if session is not None:
+            self.push(session, (shown.frame_for(session, frames, own=True),))
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""

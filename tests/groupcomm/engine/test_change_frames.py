@@ -134,7 +134,6 @@ def test_a_change_of_daemons_says_which_of_their_members_went_and_came(
     )
     lists.hold(held.view(), me)
     frame = ChangeFrames(change).difference()
-    assert frame is not None
     assert lists.apply(decode_difference_untrusted(frame[4:], NEW), me) == change.view()
 
 
@@ -146,7 +145,6 @@ def test_members_that_no_correct_daemon_brings_along_are_told_as_a_whole_list(af
     change = change_of_daemons("g", start, table, old, frozenset((0, 1)), "ab")
     assert change.before is None
     frames = ChangeFrames(change)
-    assert frames.difference() is None
     frame = ListsShown(AccessControl()).frame_for(session_of(49), frames, own=False)
     assert decode_view_untrusted(frame[4:], NEW) == change.view()
 
@@ -187,8 +185,7 @@ def test_who_may_see_the_members_again_gets_the_whole_list_and_then_differences(
         stage.join(0, connection, f"u{connection}", "g")
     view, difference = FrameKind.VIEW, FrameKind.DIFFERENCE
     assert kinds == [view, view, view, view, difference]
-    shown.forget(2)
-    assert shown._hidden == {}
+    assert shown.is_whole_everywhere
 
 
 # ---- what it costs ----
@@ -273,3 +270,31 @@ def test_a_churning_member_costs_the_others_its_name_each_time() -> None:
     crowd.step()
     assert crowd.names(crowd.programs[0]) - before == 20
     assert sum(map(len, crowd.frames[crowd.programs[0]])) - sizes < 20 * 100
+
+
+def test_who_wants_no_views_gets_its_own_join_and_leave_alone() -> None:
+    """And it keeps nobody else from getting differences."""
+    crowd = Crowd(4)
+    quiet, reader, *others = crowd.programs
+    sessions = crowd.clients.core.sessions
+    sessions.by_connection[quiet].takes_views = False
+    crowd.clients.sessions[quiet].join("g")
+    crowd.clients.sessions[reader].join("g", views=False)
+    for program in others:
+        crowd.clients.sessions[program].join("g")
+    crowd.step()
+    assert [crowd.names(program) for program in (quiet, reader)] == [3, 3]
+    assert [crowd.names(program) for program in others] == [5, 5], "with the quiet member"
+    for program in (quiet, reader):
+        crowd.clients.sessions[program].leave("g")
+    crowd.step()
+    assert [crowd.names(program) for program in (quiet, reader)] == [4, 4]
+    assert [crowd.names(program) for program in others] == [6, 6]
+    assert sessions._output._lists_shown.is_whole_everywhere
+
+
+def test_a_session_that_may_not_see_members_is_forgotten_with_its_end() -> None:
+    shown, session = ListsShown(AccessControl()), session_of(2)
+    shown._hidden[2] = {"g"}
+    shown.forget(session.connection)
+    assert shown.is_whole_everywhere
