@@ -19,7 +19,7 @@ ALL = (KIM, LEE, MAX)
 
 
 def election_of(me: MemberId, candidates: int | None) -> Election:
-    protocol = SimpleNamespace(is_open=True, has_view_waiting=False)
+    protocol = SimpleNamespace(is_open=True, has_view_waiting=False, views=True)
     connection: Any = SimpleNamespace(
         member=me, view=None, loop=TrioLoop(), protocol=protocol, read_ready=lambda: None
     )
