@@ -140,7 +140,7 @@ def test_messages_for_readers_leave_their_ring() -> None:
     reach = Reach(attrs.evolve(KNOWING, rings=((0,), (1,)), links=((0, 1),)), 0)
     bundle = messages(1, "anna", "g")
     assert reach.is_local_only(bundle)
-    reach.begin({1: announce(stage_with_a_reader().groups[1].table, b"k", ())})
+    reach.begin({1: Announcement(b"", (), ((2, "cora"),), (), (), (("g", (2,)),))})
     assert not reach.is_local_only(bundle)
 
 
