@@ -97,6 +97,9 @@ class MemberList(Generic[T]):
     def __init__(self, members: Iterable[T]) -> None:
         self.replace(members)
 
+    def __reduce__(self) -> tuple[type, tuple[tuple[T, ...]]]:
+        return MemberList, (self.version.whole(),)
+
     def replace(self, members: Iterable[T]) -> None:
         """Begin anew with these members, each once."""
         base = dict.fromkeys(members)

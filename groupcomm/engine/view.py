@@ -165,7 +165,7 @@ class ViewState:
             clock=self.clock,
             sessions=self._sessions,
             on_complete=self._on_complete,
-            old_groups=lambda: context.carried_groups.table,
+            old_groups=context.carried_groups.last_table,
             restore_joins=partial(context.carried_groups.restore_joins, daemons=view.daemons),
             on_key_report=context.key_manager.on_report,
             on_report=partial(context.reports.accept, view),

@@ -27,16 +27,12 @@ from groupcomm.wire.membership import Holding, Past, most_reported
 
 
 class CarriedGroups:
-    """The groups that one start of a daemon carries from view to view.
+    """The groups that one start of a daemon carries from view to view."""
 
-    Attributes:
-        table: the last complete group table; None before the first.
-    """
-
-    __slots__ = ("_completed", "_daemons", "_together", "table")
+    __slots__ = ("_completed", "_daemons", "_table", "_together")
 
     def __init__(self) -> None:
-        self.table: GroupTable | None = None
+        self._table: GroupTable | None = None
         self._completed = b""  # the key of that view
         self._daemons: Sequence[DaemonId] = ()  # the members of that view
         self._together: frozenset[DaemonId] = (
@@ -45,8 +41,12 @@ class CarriedGroups:
 
     def replace(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
         """Carry the groups of a view that has ended and whose groups were known completely."""
-        self.table, self._completed, self._together = table, key, frozenset(daemons)
+        self._table, self._completed, self._together = table, key, frozenset(daemons)
         self._daemons = daemons
+
+    def last_table(self) -> GroupTable | None:
+        """Return the last complete group table; None before the first."""
+        return self._table
 
     def keep_members(self, members: Sequence[DaemonId]) -> None:
         """Note the transitional members: they continue into the next view together."""
@@ -59,14 +59,14 @@ class CarriedGroups:
             table: the groups with which a view begins.
             daemons: the daemons of the view.
         """
-        if self.table is None:
+        if self._table is None:
             return
         before = {daemon: index for index, daemon in enumerate(self._daemons)}
         for (index, connection), member in table.sessions.items():
             daemon = daemons[index]
             if daemon not in self._together:
                 continue
-            old = self.table.sessions.get((before[daemon], connection))
+            old = self._table.sessions.get((before[daemon], connection))
             if old is not None and old.id == member.id:
                 for group in member.groups:
                     member.groups[group] = old.groups.get(group, member.groups[group])
@@ -80,7 +80,7 @@ class CarriedGroups:
         """
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
         announcement = announce(
-            self.table, self._completed, keys, readers=bool(versions.features & READERS)
+            self._table, self._completed, keys, readers=bool(versions.features & READERS)
         )
         return cut_announcement(announcement, room, packed=versions.highest >= PACKED)
 

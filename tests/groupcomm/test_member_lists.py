@@ -60,6 +60,14 @@ def test_a_change_copies_no_list() -> None:
     assert all(version._whole is None for version in versions)
 
 
+def test_a_copy_of_a_list_goes_on_by_itself() -> None:
+    members = MemberList([1, 2])
+    members.join(3)
+    copied = pickle.loads(pickle.dumps(members))
+    assert copied.leave(1)
+    assert (copied.version.whole(), members.version.whole()) == ((2, 3), (1, 2, 3))
+
+
 def view_of(members: tuple[MemberId, ...] | ListVersion[MemberId]) -> GroupView:
     return GroupView(
         group="chat",
