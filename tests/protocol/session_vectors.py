@@ -281,7 +281,7 @@ def read_daemon(raw: bytes) -> tuple[Fields, bytes]:
 def _welcome(frame: bytes) -> tuple[Fields, bytes]:
     found = daemon.decode_welcome_untrusted(frame)
     fields = _member(found.member) | {"bundle_limit": found.bundle_limit}
-    return fields, daemon.encode_welcome(found.member, found.bundle_limit)
+    return fields, daemon.encode_welcome(found.member, found.bundle_limit, readers=found.readers)
 
 
 def _view_id(frame: bytes) -> tuple[Fields, bytes]:

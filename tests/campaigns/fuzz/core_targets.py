@@ -327,7 +327,9 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     ),
     "session.daemon_frames.welcome": frame(
         daemon_frames.decode_welcome_untrusted,
-        lambda value: daemon_frames.encode_welcome(value.member, value.bundle_limit),
+        lambda value: daemon_frames.encode_welcome(
+            value.member, value.bundle_limit, readers=value.readers
+        ),
     ),
     "session.daemon_frames.view_id": frame(
         daemon_frames.decode_view_id_untrusted, daemon_frames.encode_view_id
