@@ -5,12 +5,14 @@ every message that it receives, and these are made in a tenth of the time of oth
 """
 
 import enum
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.level import ServiceLevel
+from groupcomm.member_lists import ListVersion
 
 SHOWN_BYTES: Final = 40
 """The number of bytes of a message that stand in its text."""
@@ -56,6 +58,7 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     member: MemberId
     bundle_limit: int  # bytes of the largest encoded bundle body that the daemon accepts
+    readers: bool = True  # whether the daemon knows joins without views
 
 
 class CausalContext(msgspec.Struct, frozen=True, gc=False):
@@ -122,6 +125,9 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The members of one group from this position of the agreed order on.
 
+    A session's views of a group share their lists: `members` and `vs_set` are computed when they
+    are read, so a view that nobody looks into costs the same however many members there are.
+
     Attributes:
         group: the group's name.
         id: the position of the change; the same at every member.
@@ -140,9 +146,32 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     vs_set: tuple[MemberId, ...]
     own: bool
 
+    def includes(self, member: MemberId) -> bool:
+        """Return whether a session is a member; cheaper than to look for it in `members`."""
+        return member in _MEMBERS(self)
+
     def __str__(self) -> str:
         why = " ".join((self.cause.name, *map(str, self.changed)))
         return f"view of {self.group} after {why}: {', '.join(map(str, self.members)) or 'nobody'}"
+
+
+def _compute_on_demand(name: str) -> Callable[[GroupView], Any]:
+    """Have an attribute of views compute its tuple; return what reads the attribute as it is.
+
+    The struct holds a tuple or a ListVersion, which are equal where their members are.
+    """
+    held = GroupView.__dict__[name].__get__
+
+    def read(view: GroupView) -> tuple[MemberId, ...]:
+        members = held(view)
+        return members.whole() if type(members) is ListVersion else members
+
+    setattr(GroupView, name, property(read))
+    return held  # type: ignore[no-any-return]  # the getter of a slot
+
+
+_MEMBERS: Final = _compute_on_demand("members")
+_compute_on_demand("vs_set")
 
 
 class Ordered(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -64,7 +64,7 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})
 
 LAYERS = (
     {"errors", "visible"},
-    {"level", "names", "durations"},
+    {"level", "names", "durations", "member_lists"},
     {"clocks"},
     {"config", "events"},
     {"wire"},

@@ -331,6 +331,7 @@ async def connect(
     user: str | None = None,
     reconnect: bool = False,
     resume: Resume = False,
+    views: bool = True,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
 ) -> AsyncIterator[Connection]:
@@ -344,6 +345,7 @@ async def connect(
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
     loop = AsyncioLoop()
+    options = options.with_views(views)
     async with connection_block(loop, address, user, reconnect, resume, options, tls) as connection:
         yield connection
 

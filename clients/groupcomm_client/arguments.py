@@ -38,14 +38,6 @@ def check_function(name: str, function: object) -> None:
         raise LocalProtocolError(f"{name} is {function!r}; write a function")
 
 
-def check_secret(secret: object) -> None:
-    """Raise LocalProtocolError unless this is a `GroupSecret`, or None."""
-    if secret is not None and not hasattr(secret, "prove"):
-        raise LocalProtocolError(
-            f"the secret is of type {type(secret).__name__}; write a SharedSecret or TrustedKeys"
-        )
-
-
 def check_names(names: object) -> tuple[str, ...]:
     """Return some names; a single text is one of them, and the names are not checked themselves.
 

@@ -105,9 +105,11 @@ class BlockingConnection:
 
     # ---- groups ----
 
-    def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
+    def join(
+        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
+    ) -> GroupView:
         """Become a member of a group; return the first view."""
-        return complete(self.awaited.join(group, secret=secret))
+        return complete(self.awaited.join(group, secret=secret, views=views))
 
     def leave(self, group: str) -> None:
         """End the membership in a group; messages that were delivered before are still received."""
@@ -118,9 +120,11 @@ class BlockingConnection:
         complete(self.awaited.request_membership(group, join=join))
 
     @contextmanager
-    def group(self, name: str, *, secret: "GroupSecret | None" = None) -> Iterator[GroupView]:
+    def group(
+        self, name: str, *, secret: "GroupSecret | None" = None, views: bool = True
+    ) -> Iterator[GroupView]:
         """Be a member of a group for the length of a block; yield the first view."""
-        with run_block(self.awaited.group(name, secret=secret)) as view:
+        with run_block(self.awaited.group(name, secret=secret, views=views)) as view:
             yield view
 
     def rekey(self, group: str) -> None:
@@ -277,10 +281,12 @@ def connect(
     user: str | None = None,
     reconnect: bool = False,
     resume: Resume = False,
+    views: bool = True,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
 ) -> Iterator[BlockingConnection]:
     """Open a connection for the length of a block; see `groupcomm_client.connect`."""
+    options = options.with_views(views)
     connection = open_connection(
         address, user=user, reconnect=reconnect, resume=resume, options=options, tls=tls
     )
@@ -296,6 +302,7 @@ def open_connection(
     user: str | None = None,
     reconnect: bool = False,
     resume: Resume = False,
+    views: bool = True,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
 ) -> BlockingConnection:
@@ -308,7 +315,7 @@ def open_connection(
             without TLS.
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
-    loop = ThreadLoop()
+    loop, options = ThreadLoop(), options.with_views(views)
     try:
         opened = complete(
             opening.open_connection(loop, address, user, reconnect, resume, options, tls)

@@ -41,13 +41,13 @@ from groupcomm.session.client_session import (
     ClientSessionState,
 )
 from groupcomm.session.inbox import SEALED
-from groupcomm_client.arguments import check_secret
 from groupcomm_client.doubt import Doubt
 from groupcomm_client.events import NO_SECRET, Received, Unreadable
 from groupcomm_client.filters import factories
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.filters.roles import Outgoing, SystemEvent
 from groupcomm_client.requests import Pending, PendingOrder, Requests
+from groupcomm_client.without_views import check_secret
 
 if TYPE_CHECKING:
     from groupcomm.host.trace_file import TraceFile
@@ -81,13 +81,18 @@ class ClientProtocol:
         owner: the process that the session belongs to, if it has forked this one; else 0.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
+        views: whether groups are joined with views, unless a join says otherwise.
         on_watched: set by the stream; called when `look_in_s` has become less.
         on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
             have become less, or filters have released events.
     """
 
-    inputs = 0
-    owner = 0
+    inputs = owner = _greeted_us = _views_waiting = 0
+    is_parting = needs_flush = _said_goodbye = False
+    member = MemberId("", 0)
+    view: DaemonView | None = None
+    closed: Closed | None = None
+    stopping: DaemonStopping | None = None
 
     def __init__(
         self,
@@ -101,17 +106,20 @@ class ClientProtocol:
         secrets: "dict[str, GroupSecret] | None" = None,
         clock: Callable[[], float] = time.monotonic,
         daemon_timeout_s: float | None = DAEMON_TIMEOUT_S,
+        views: bool = True,
+        own_views_only: bool = False,
     ) -> None:
         """Begin the session; nothing has been sent yet.
 
         Args:
             user: the name of the session.
             trace: the folder for its trace; None for no trace.
-            causes, principals, token, daemon_timeout_s: see `ClientSession`.
+            causes, principals, token, daemon_timeout_s, own_views_only: see `ClientSession`.
             filters: factories of the filters that all messages pass; None for the default ones.
             secrets: the secrets of the groups that the program joined with one, by name; kept up to
                 date. None in the first session of a program.
             clock: the clock of filters and keys, in seconds.
+            views: whether groups are joined with views, unless a join says otherwise.
 
         Raises:
             LocalProtocolError: the name of the user or of a filter is invalid.
@@ -123,32 +131,24 @@ class ClientProtocol:
             origins=True,
             token=token,
             daemon_timeout_s=daemon_timeout_s,
+            own_views_only=own_views_only,
         )
-        self.member = MemberId("", 0)
-        self.view: DaemonView | None = None
-        self.closed: Closed | None = None
-        self.stopping: DaemonStopping | None = None
-        self.is_parting = self._said_goodbye = False
+        self.views = views
         self.events: deque[Received] = deque()
-        self.needs_flush = False
         self.on_earlier_wake = self.on_watched = _ignore
-        self._look_at = math.inf  # the time that the stream knows
-        self._requests = Requests()
+        self._look_at, self._requests = math.inf, Requests()  # when the stream wakes us up
         self._clock = clock
         self._filtering: Filtering | None = None
         self._sealing: Sealing | None = None  # made once a group is joined with a secret
         self._secrets = {} if secrets is None else secrets
         if self._secrets:
             self._seal()
-        chosen = factories.default() if filters is None else filters
-        if chosen:
+        if chosen := factories.default() if filters is None else filters:
             self._filter(chosen)
         self._trace_folder = trace
         self._trace_file: TraceFile | None = None
         self._trace: SessionTrace | None = None  # made once the session has its identity
-        self._greeted_us = 0
         self._doubt = Doubt()
-        self._views_waiting = 0  # the views of daemons among the events
 
     def _filter(self, filters: Sequence[Factory]) -> "Filtering":
         from groupcomm_client.filters.filtering import Filtering  # noqa: PLC0415 - few need it
@@ -232,17 +232,18 @@ class ClientProtocol:
         self._greeted_us = time.monotonic_ns() // 1000  # the clock of traces
         return lambda: self.is_open
 
-    def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
-        """Ask to become a member of a group; the first view is the answer."""
+    def join(
+        self, group: str, secret: "GroupSecret | None" = None, *, views: bool = True
+    ) -> Pending[GroupView]:
+        """Ask to become a member of a group, or without views to read it; a view answers."""
         self.check_sending()
-        check_secret(secret)
-        number = self._session.join(group)
-        sealing = self._sealing
-        if secret is not None and sealing is None:
-            sealing = self._seal()
+        views = views and self.views
+        check_secret(group, secret, views=views)
+        number = self._session.join(group, views=views)
+        sealing = self._seal() if secret is not None and self._sealing is None else self._sealing
         if sealing is not None:
             sealing.join(group, secret)
-        return self._change("join", group, number)
+        return self._change("join" if views else "read", group, number)
 
     def leave(self, group: str) -> Pending[GroupView]:
         """Ask to end the membership; a view without this session is the answer."""
@@ -255,16 +256,13 @@ class ClientProtocol:
         check_group(group)
         if (group in self._session.memberships.asked) == join:
             return
-        if join:
-            self.join(group)
-        else:
-            self.leave(group)
+        (self.join if join else self.leave)(group)
 
     def _change(self, verb: str, group: str, number: int) -> Pending[GroupView]:
         self._doubt.note_change(number, self._session.accepted, self._session.last_returned)
         if self._trace is not None:
             self._trace.requested(verb, group, number)
-        return self._requests.change(group, number, join=verb == "join")
+        return self._requests.change(group, number, join=verb != "leave")
 
     def may_send(self, groups: str | Sequence[str]) -> bool:
         """Return whether a message can be sent now; if not, it can once its group has a key.
@@ -275,8 +273,8 @@ class ClientProtocol:
         if self._sealing is None:
             return True
         self.check_sending()
-        names = (groups,) if isinstance(groups, str) else groups
-        return self._sealing.may_send(names, self._session.memberships.asked)
+        groups = (groups,) if isinstance(groups, str) else groups
+        return self._sealing.may_send(groups, self._session.memberships.asked)
 
     def rekey(self, group: str) -> Ready:
         """Ask for another key of a group with a secret.
@@ -512,8 +510,7 @@ class ClientProtocol:
             case Message():
                 self._accept(event)
             case GroupView():
-                self._note_members(event)
-                self._notify(event)
+                self._accept_view(event)
             case Ordered() | Answer():
                 self._note_answer(event)
             case Connected():
@@ -579,10 +576,14 @@ class ClientProtocol:
             self._doubt.note_shown(event.number + event.count - 1)
             self._requests.refused(event)
 
-    def _note_members(self, view: GroupView) -> None:
+    def _accept_view(self, view: GroupView) -> None:
+        """Process a view; of a group that it only reads the program gets none."""
+        reads = view.group in self._session.memberships.reads
         joined = self._session.memberships.update(view, self.member)
         if view.own:
             self._doubt.note_shown(self._requests.changed(view, joined=joined))
+        if not reads:
+            self._notify(view)
 
     def _admitted(self, member: MemberId) -> None:
         self.member = member

@@ -20,6 +20,7 @@ from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, Step
 from groupcomm_client.requests import read_answer
+from groupcomm_client.without_views import check_views
 
 if TYPE_CHECKING:
     from groupcomm_client.coordination.working import Worker
@@ -139,13 +140,17 @@ class Connection:
         session = self._session
         await session.stream.exchange(session.protocol.greet())
 
-    async def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
+    async def join(
+        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
+    ) -> GroupView:
         """Become a member; return the first view, which is received as an event, too.
 
         Args:
             group: the name of the group.
             secret: a secret that all members join with, so that they read messages which no daemon
                 can read. See docs/end-to-end.md.
+            views: False to read the group: its messages are received, its views are not, and no
+                member gets a view of this session. The returned view has only the session itself.
 
         Raises:
             LocalProtocolError: the name is invalid, or the session has joined the group already.
@@ -153,7 +158,7 @@ class Connection:
             SessionEnded: the session is over.
         """
         session = self._session
-        answer = session.protocol.join(group, secret)
+        answer = session.protocol.join(group, secret, views=views)
         await session.stream.exchange(answer.is_there)
         return answer.result()
 
@@ -180,10 +185,10 @@ class Connection:
 
     @asynccontextmanager
     async def group(
-        self, name: str, *, secret: "GroupSecret | None" = None
+        self, name: str, *, secret: "GroupSecret | None" = None, views: bool = True
     ) -> AsyncIterator[GroupView]:
         """Be a member of a group for the length of a block; yield the first view."""
-        view = await self.join(name, secret=secret)
+        view = await self.join(name, secret=secret, views=views)
         try:
             yield view
         finally:
@@ -473,6 +478,7 @@ class Connection:
             AccessRefused: the rules of the daemon do not allow it.
             SessionEnded: the session is over.
         """
+        check_views(self.protocol, "a subscription")
         from groupcomm_client.history.subscription import subscribe  # noqa: PLC0415 - few need it
 
         ways = {"stable": stable, "compacted": compacted}

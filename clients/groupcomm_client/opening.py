@@ -1,6 +1,5 @@
 """Opening a connection: finding the daemon, and being admitted by it."""
 
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from groupcomm_client.options import (
     ConnectOptions,
     Resume,
     TlsOptions,
+    random_user,
 )
 from groupcomm_client.reconnecting import ReconnectingConnection
 from groupcomm_client.targets import (
@@ -98,6 +98,11 @@ def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> N
             "a connection that resumes has no filters, as archives have messages as filters have"
             " made them: leave out resume, or filters"
         )
+    if not options.views or options.own_views_only:
+        raise LocalProtocolError(
+            "a connection that resumes needs views of its groups, which say where they begin and"
+            " end: leave out resume, or views=False"
+        )
     names = () if isinstance(resume, bool) else resume
     if (
         isinstance(names, str)
@@ -107,11 +112,6 @@ def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> N
         raise LocalProtocolError(
             f"resume is {resume!r}; it must be True, or a list of the names of groups"
         )
-
-
-def random_user() -> str:
-    """Return a random name, for a program that chooses none."""
-    return f"u{secrets.token_hex(6)}"
 
 
 class SessionOpener:
@@ -238,6 +238,8 @@ class SessionOpener:
             self._options.trace,
             causes=self._options.causes,
             principals=self._options.principals,
+            views=self._options.views,
+            own_views_only=self._options.own_views_only,
             token=self._token(where),
             filters=filters,
             secrets=secrets,

@@ -1,6 +1,7 @@
 """The options of `connect`."""
 
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,11 @@ Resume = bool | Sequence[str]
 """Whether a connection resumes, in all groups or in some; see `groupcomm_client.connect`."""
 
 
+def random_user() -> str:
+    """Return a random name, for a program that chooses none."""
+    return f"u{secrets.token_hex(6)}"
+
+
 @attrs.frozen(kw_only=True)
 class ConnectOptions:
     """The options of a session.
@@ -36,6 +42,11 @@ class ConnectOptions:
         daemon_timeout_s: seconds without any bytes from the daemon after which the session ends, as
             the daemon or its host has vanished; 0 for no limit. None for 3 s on one host, 10 s over
             a network.
+        views: whether groups are joined with views, unless a join says otherwise; `connect` has an
+            argument for it, too.
+        own_views_only: whether the session, though a member of its groups, gets no views of them
+            but those of its own joins and leaves, with only itself: as programs of Spread without
+            membership messages.
         filters: factories of the filters that all messages pass, the first of them next to the
             program (docs/filters.md); None for those of `filters.set_default`.
     """
@@ -45,6 +56,8 @@ class ConnectOptions:
     causes: bool = False
     principals: bool = False
     daemon_timeout_s: float | None = None
+    views: bool = True
+    own_views_only: bool = False
     filters: Sequence[Factory] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -63,6 +76,10 @@ class ConnectOptions:
     @property
     def _daemon_s(self) -> float:
         return 0.0 if self.daemon_timeout_s is None else self.daemon_timeout_s
+
+    def with_views(self, views: bool) -> "ConnectOptions":
+        """Return these options; without views if `views` is False."""
+        return self if views else attrs.evolve(self, views=False)
 
 
 DEFAULT_OPTIONS: Final = ConnectOptions()

@@ -121,7 +121,8 @@ class ReconnectingConnection(Connection):
         self._opener = opener
         self._filters = filters
         self._secrets = secrets
-        self._groups: dict[str, None] = {}  # each later session joins them, in this order
+        # Each later session joins these groups, in this order, with views or without.
+        self._groups: dict[str, bool] = {}
         self._renewing = loop.lock()
         self._next: Session | None = None  # at another daemon, admitted while the old one parts
         self._opened_with = filters  # the filters of the session that was opened last
@@ -170,17 +171,20 @@ class ReconnectingConnection(Connection):
 
     # ---- groups ----
 
-    async def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
+    async def join(
+        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
+    ) -> GroupView:
         """Become a member, in this session and those that follow; see `Connection.join`."""
         await self._attend()
         known = group in self._groups
         session = self._session  # first, so that a later session also joins the group
         if not known:
-            self._keep(group, secret)
+            self._keep(group, secret, views=views)
         try:
             while True:
                 try:
-                    return await Connection(session, self.loop).join(group, secret=secret)
+                    present = Connection(session, self.loop)
+                    return await present.join(group, secret=secret, views=views)
                 except SessionEnded as error:
                     session = await self._renew(session, error)
                 view = session.protocol.groups.get(group)
@@ -191,9 +195,9 @@ class ReconnectingConnection(Connection):
                 self._groups.pop(group, None)
             raise
 
-    def _keep(self, group: str, secret: "GroupSecret | None") -> None:
+    def _keep(self, group: str, secret: "GroupSecret | None" = None, *, views: bool = True) -> None:
         """Have later sessions join a group, with a secret or without one."""
-        self._groups[group] = None
+        self._groups[group] = views
         if secret is None:
             self._secrets.pop(group, None)
         else:
@@ -216,7 +220,7 @@ class ReconnectingConnection(Connection):
         """Ask to join or to leave without waiting; see `Connection.request_membership`."""
         known = group in self._groups
         if join and not known:
-            self._keep(group, None)
+            self._keep(group)
         elif not join:
             self._groups.pop(group, None)
         request = super().request_membership
@@ -540,10 +544,10 @@ class ReconnectingConnection(Connection):
     async def _join_groups(self, new: Session) -> Session:
         """Join all groups in a session that was admitted; close it if that fails."""
         try:
-            for group in list(self._groups):
+            for group, views in list(self._groups.items()):
                 try:
                     joining = Connection(new, self.loop)
-                    await joining.join(group, secret=self._secrets.get(group))
+                    await joining.join(group, secret=self._secrets.get(group), views=views)
                 except AccessRefused:  # it may no longer join, as its events show
                     self._groups.pop(group, None)  # the program may have left it meanwhile
             self._check_open()

@@ -105,10 +105,12 @@ class SharedProtocol(ClientProtocol):
         self.lock = threading.Condition(threading.RLock())
         super().forsake()
 
-    def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
+    def join(
+        self, group: str, secret: "GroupSecret | None" = None, *, views: bool = True
+    ) -> Pending[GroupView]:
         """See `ClientProtocol`."""
         with self.lock:
-            return super().join(group, secret)
+            return super().join(group, secret, views=views)
 
     def leave(self, group: str) -> Pending[GroupView]:
         """See `ClientProtocol`."""

@@ -301,6 +301,7 @@ async def connect(
     user: str | None = None,
     reconnect: bool = False,
     resume: Resume = False,
+    views: bool = True,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
 ) -> AsyncIterator[Connection]:
@@ -322,6 +323,7 @@ async def connect(
             An event of class `Reconnected` stands where something may be missing.
         resume: with `reconnect`, what was missed in the joined groups, or in those that are named
             here, comes from their archives behind `Reconnected`; see docs/history.md.
+        views: False to read all groups: see `Connection.join`.
         options: the options of the session; see `ConnectOptions`.
         tls: the authorities to trust and the program's credentials, for ``tls://``; None for those
             of the environment. See `TlsOptions`.
@@ -341,7 +343,7 @@ async def connect(
             "groupcomm_client.blocking for threads"
         )
     async with connection_block(
-        TrioLoop(), address, user, reconnect, resume, options, tls
+        TrioLoop(), address, user, reconnect, resume, options.with_views(views), tls
     ) as connection:
         yield connection
 

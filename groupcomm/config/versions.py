@@ -67,10 +67,17 @@ INVITATIONS: Final = 1 << 0
 HOST_NAMES: Final = 1 << 1
 """The feature of daemons that look up the names of hosts in rosters (groupcommd/host_names.py)."""
 
-SPOKEN: Final = Versions(lowest=1, highest=PACKED, features=INVITATIONS | HOST_NAMES)
+READERS: Final = 1 << 2
+"""The feature of daemons that know sessions which read a group without being its members."""
+
+SPOKEN: Final = Versions(lowest=1, highest=PACKED, features=INVITATIONS | HOST_NAMES | READERS)
 """The versions and features of this release."""
 
-FEATURES: Final[Mapping[int, str]] = {INVITATIONS: "invitations", HOST_NAMES: "host-names"}
+FEATURES: Final[Mapping[int, str]] = {
+    INVITATIONS: "invitations",
+    HOST_NAMES: "host-names",
+    READERS: "readers",
+}
 """The names of features, by their bits."""
 
 

@@ -8,9 +8,7 @@ member that its own rules forbid. It does not undo that, as the tables of all mu
 from collections import Counter, deque
 from typing import Final
 
-import msgspec
-
-from groupcomm.events import GroupView, MemberId, Refused
+from groupcomm.events import Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import LEVELS
 from groupcomm.security.access import Access, Verb, own_name
@@ -230,13 +228,3 @@ class AccessControl:
         """Return whether a session may see the other members of a group."""
         access = self.rules
         return not access.restricts or access.may(session.principal, Verb.SEE_MEMBERS, group)
-
-
-def restrict_to_self(view: GroupView, me: MemberId | None) -> GroupView:
-    """Return a group view for a session that may not see the other members."""
-    return msgspec.structs.replace(
-        view,
-        members=tuple(member for member in view.members if member == me),
-        changed=tuple(member for member in view.changed if member == me),
-        vs_set=tuple(member for member in view.vs_set if member == me),
-    )

@@ -107,21 +107,38 @@ class Subscriptions:
         waiting: the number of bundles that wait here.
     """
 
-    __slots__ = ("_asked", "_backlog", "_held", "_joins", "_several", "_subscribed", "waiting")
+    __slots__ = (
+        "_asked",
+        "_backlog",
+        "_held",
+        "_joins",
+        "_readers",
+        "_several",
+        "_subscribed",
+        "waiting",
+    )
 
     def __init__(self, backlog: Backlog) -> None:
         """Begin without a view: all bundles go into the backlog, and `begin` checks them again."""
         self._backlog = backlog
         self._several = False  # whether the view has several rings
+        self._readers = True  # whether all its daemons know readers
         self._subscribed: set[str] = set()
         self._asked: set[str] = set()
         self._joins: Counter[str] = Counter()  # own joins that are not ordered yet, by group
         self._held: dict[int, deque[Bundle]] = {}  # by session; the first is a join
         self.waiting = 0
 
-    def begin(self, groups: Iterable[str], *, several: bool) -> None:
-        """Begin a view for which this daemon has announced members of `groups`."""
-        self._several = several
+    def begin(self, groups: Iterable[str], *, several: bool, readers: bool = True) -> None:
+        """Begin a view for which this daemon has announced members or readers of `groups`.
+
+        Args:
+            groups: their names.
+            several: whether it has several rings.
+            readers: whether all its daemons know readers; if not, joins without views are as
+                others.
+        """
+        self._several, self._readers = several, readers
         self._subscribed = set(groups)
         self._asked.clear()
         self._joins.clear()
@@ -137,8 +154,11 @@ class Subscriptions:
 
     def admit(self, bundle: Bundle) -> None:
         """Accept the next bundle of a session."""
-        if self._several and bundle.kind == _JOIN:
-            self._want(bundle.groups[0])
+        if bundle.kind == _JOIN:
+            if bundle.flags and not self._readers:
+                bundle.drop_flags()
+            if self._several:
+                self._want(bundle.groups[0])
         queue = self._held.get(bundle.session)
         if queue is not None:
             queue.append(bundle)

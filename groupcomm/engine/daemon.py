@@ -662,7 +662,7 @@ class DaemonCore:
         self.view_state = ViewState(
             view,
             me,
-            self.carried_groups.announce(self._room, view.versions.highest),
+            self.carried_groups.announce(self._room, view.versions),
             self,
             self._now,
             majority=majority,

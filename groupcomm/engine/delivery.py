@@ -152,6 +152,7 @@ class Delivery:
         "_first_connection",
         "_latest",
         "_moved",
+        "_old_groups",
         "_on_complete",
         "_on_key_report",
         "_on_report",
@@ -181,6 +182,7 @@ class Delivery:
         clock: RingClock,
         sessions: LocalSessions,
         on_complete: Callable[[], None],
+        old_groups: Callable[[], GroupTable | None],
         restore_joins: Callable[[GroupTable], None],
         on_key_report: Callable[[int, Bundle], None],
         on_report: Callable[[int, Bundle], None],
@@ -203,6 +205,7 @@ class Delivery:
         )
         self.complete = self.unfinished = False
         self._on_complete = on_complete
+        self._old_groups = old_groups
         self._restore_joins = restore_joins
         self._on_key_report = on_key_report
         self._on_report = on_report
@@ -372,7 +375,7 @@ class Delivery:
         self._moved = True
         self.wanted.begin(self.announcements.whole)
         self._on_complete()
-        self.groups.begin(self.announcements)
+        self.groups.begin(self.announcements, self._old_groups())
         self._restore_joins(self.groups.table)
         self._sessions.review_members()  # a merge brings members that other daemons admitted
         early, self._early = self._early, []

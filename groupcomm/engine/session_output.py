@@ -4,14 +4,16 @@ Pure. ``now`` is in seconds. A frame is encoded once for all sessions that get i
 before the WELCOME of a session wait for it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import Final
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.engine.access_control import AccessControl, restrict_to_self
+from groupcomm.engine.access_control import AccessControl
+from groupcomm.engine.change_frames import ChangeFrames, ListsShown
 from groupcomm.engine.counters import Traffic
-from groupcomm.events import CausalContext, GroupView, MemberId
+from groupcomm.events import CausalContext, MemberId
+from groupcomm.groups.changes import GroupChange
 from groupcomm.level import ServiceLevel
 from groupcomm.session.daemon_frames import (
     encode_abort,
@@ -20,7 +22,6 @@ from groupcomm.session.daemon_frames import (
     encode_origins,
     encode_principal,
     encode_undeliverable,
-    encode_view,
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.wire.bundle import Bundle
@@ -40,7 +41,7 @@ STEP_FRAMES: Final = 512
 writes."""
 
 NAMES_A_FRAME: Final = 4
-"""The members whose names are encoded in a view in the time that a frame takes."""
+"""The names that are encoded in views in the time that a frame takes."""
 
 
 class SlowReceivers:
@@ -146,6 +147,7 @@ class SessionOutput:
 
     __slots__ = (
         "_cut_off",
+        "_lists_shown",
         "_principal_of",
         "access_control",
         "block_s",
@@ -173,6 +175,7 @@ class SessionOutput:
         self.slow_receivers = SlowReceivers()
         self.traffic = Traffic()
         self.access_control = AccessControl()
+        self._lists_shown = ListsShown(self.access_control)
         self.causes_frames = CausesFrames()
         self.principals: set[int] = set()
         self.origins: set[int] = set()
@@ -192,6 +195,7 @@ class SessionOutput:
     def forget(self, connection: int) -> None:
         """Forget the wishes of a connection: its stream has ended."""
         self.ready.pop(connection, None)
+        self._lists_shown.forget(connection)
         self.causes_frames.wanted.discard(connection)
         self.principals.discard(connection)
         self.origins.discard(connection)
@@ -251,24 +255,27 @@ class SessionOutput:
                 session.last_principal = principal
                 self.push(session, (frame,))
 
-    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
-        """Send a group view to sessions; those that may not see members see only themselves."""
-        connections = list(connections)
-        self.frames += len(connections) + len(view.members) // NAMES_A_FRAME
-        if self.access_control.rules.restricts:
-            connections = self._show_restricted(connections, view)
-        self._push_all(connections, encode_view(view))
+    def show_change(
+        self, connections: Collection[int], change: GroupChange, own: int | None = None
+    ) -> None:
+        """Send a change of a group to its members, and to the one that has joined or left itself.
 
-    def _show_restricted(self, connections: Iterable[int], view: GroupView) -> list[int]:
-        """Send a restricted view to the sessions that may not see members; return the others."""
-        seeing: list[int] = []
+        Each form is encoded once for all sessions that get it.
+        """
+        frames, shown = ChangeFrames(change), self._lists_shown
+        shared = (frames.difference(),) if shown.is_whole_everywhere and change.before else None
         for connection in connections:
             session = self.by_connection.get(connection)
-            if session is None or self.access_control.may_see_members(session, view.group):
-                seeing.append(connection)
+            if session is None or not session.wants_views(change.group):
+                continue
+            if shared is not None and session.takes_differences:
+                self.push(session, shared)
             else:
-                self.push(session, (encode_view(restrict_to_self(view, session.member)),))
-        return seeing
+                self.push(session, (shown.frame_for(session, frames, own=False),))
+        session = None if own is None else self.by_connection.get(own)
+        if session is not None:
+            self.push(session, (shown.frame_for(session, frames, own=True),))
+        self.frames += len(connections) + frames.names // NAMES_A_FRAME
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""

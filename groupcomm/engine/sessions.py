@@ -47,11 +47,12 @@ from groupcomm.session.daemon_frames import (
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
-from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
+from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bundle, leave_bundle
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
+_JOIN = BundleKind.JOIN
 _OPEN = DaemonSessionState.OPEN
 
 RECORD_HEAD_BYTES = 14
@@ -63,7 +64,7 @@ class LocalSessions:
 
     Attributes:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
-        came_from, deliver, show_view, abort, bounce: see SessionOutput; the groups call them.
+        came_from, deliver, show_change, abort, bounce: see SessionOutput; the groups call them.
         may_deliver: see SessionOutput.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
@@ -101,7 +102,7 @@ class LocalSessions:
         self.by_connection, self.slow_receivers = output.by_connection, output.slow_receivers
         self.traffic, self.access_control = output.traffic, output.access_control
         self.came_from, self.deliver = output.came_from, output.deliver  # one call less for each
-        self.show_view, self.abort, self.bounce = output.show_view, output.abort, output.bounce
+        self.show_change, self.abort, self.bounce = output.show_change, output.abort, output.bounce
         self._push, self.may_deliver = output.push, output.may_deliver
         self.limits = settings.limits
         self._view: DaemonView | None = None
@@ -134,12 +135,18 @@ class LocalSessions:
     # ---- views ----
 
     def begin(
-        self, view: DaemonView, table: GroupTable, groups: Iterable[str], *, several: bool
+        self,
+        view: DaemonView,
+        table: GroupTable,
+        groups: Iterable[str],
+        *,
+        several: bool,
+        readers: bool,
     ) -> None:
-        """Begin a view: `table` resolves names, and `groups` have members here."""
+        """Begin a view: `table` resolves names; for the rest see Subscriptions."""
         self._view = view
         self._table = self.access_control.table = table
-        self.subscriptions.begin(groups, several=several)
+        self.subscriptions.begin(groups, several=several, readers=readers)
         for session in self.by_connection.values():
             if session.is_notified:
                 before = session.state
@@ -333,6 +340,8 @@ class LocalSessions:
             session.takes_refusals, session.takes_bounds = request.refusals, request.bounds
             session.takes_stopping = request.stopping
             session.takes_accepted = request.accepted
+            session.takes_differences = request.differences
+            session.takes_views = not request.no_views
             if request.heartbeats:
                 session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)
@@ -411,6 +420,8 @@ class LocalSessions:
         last = bundle.message + whole - 1
         self._probe.accepted(session.member.name, session.member.connection, bundle.message, last)
         self.traffic.count_sent(bundle)
+        if bundle.kind == _JOIN:
+            session.note_wish(bundle.groups[0], views=not bundle.flags & WITHOUT_VIEWS)
         if request.ordered:
             session.awaited.add(bundle.message)
         session.submit(bundle, self._receivers(bundle))
@@ -641,7 +652,7 @@ class LocalSessions:
 
     def left(self, group: str) -> None:
         """Note that a local session has left a group."""
-        if self._table is not None and group not in self._table.local:
+        if self._table is not None and not self._table.has_local(group):
             self.subscriptions.on_unwanted(group)
 
     def table_changed(self, position: Position, digest: int) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from groupcomm.clocks.ring_clock import LatestTime, PhysicalClock, RingClock
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.versions import READERS
 from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
@@ -164,6 +165,7 @@ class ViewState:
             clock=self.clock,
             sessions=self._sessions,
             on_complete=self._on_complete,
+            old_groups=context.carried_groups.last_table,
             restore_joins=partial(context.carried_groups.restore_joins, daemons=view.daemons),
             on_key_report=context.key_manager.on_report,
             on_report=partial(context.reports.accept, view),
@@ -207,8 +209,9 @@ class ViewState:
         self._sessions.begin(
             DaemonView(id=view.id, daemons=names, majority=self.majority),
             self.delivery.groups.table,
-            [group for group, _ in own.groups],
+            {group for group, _ in (*own.groups, *own.readers)},
             several=self.several,
+            readers=bool(view.versions.features & READERS),
         )
         self._sessions.backlog.is_local_only = (
             self.delivery.wanted.is_local_only if self.several else never_local_only

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.config.versions import PACKED
+from groupcomm.config.versions import PACKED, READERS, Versions
 from groupcomm.config.view import DaemonId, View
 from groupcomm.engine import checks
 from groupcomm.engine.delivery import Delivery
@@ -32,7 +32,7 @@ class CarriedGroups:
     __slots__ = ("_completed", "_daemons", "_table", "_together")
 
     def __init__(self) -> None:
-        self._table: GroupTable | None = None  # the last complete group table
+        self._table: GroupTable | None = None
         self._completed = b""  # the key of that view
         self._daemons: Sequence[DaemonId] = ()  # the members of that view
         self._together: frozenset[DaemonId] = (
@@ -43,6 +43,10 @@ class CarriedGroups:
         """Carry the groups of a view that has ended and whose groups were known completely."""
         self._table, self._completed, self._together = table, key, frozenset(daemons)
         self._daemons = daemons
+
+    def last_table(self) -> GroupTable | None:
+        """Return the last complete group table; None before the first."""
+        return self._table
 
     def keep_members(self, members: Sequence[DaemonId]) -> None:
         """Note the transitional members: they continue into the next view together."""
@@ -67,16 +71,18 @@ class CarriedGroups:
                 for group in member.groups:
                     member.groups[group] = old.groups.get(group, member.groups[group])
 
-    def announce(self, room: int, version: int) -> list[Bundle]:
+    def announce(self, room: int, versions: Versions) -> list[Bundle]:
         """Return the announcement to the next view, in bundles of at most `room` bytes.
 
         Args:
             room: bytes.
-            version: the version of the protocol that the next view uses.
+            versions: what all daemons of the next view have in common.
         """
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
-        announcement = announce(self._table, self._completed, keys)
-        return cut_announcement(announcement, room, packed=version >= PACKED)
+        announcement = announce(
+            self._table, self._completed, keys, readers=bool(versions.features & READERS)
+        )
+        return cut_announcement(announcement, room, packed=versions.highest >= PACKED)
 
 
 _AGREED = ServiceLevel.AGREED

@@ -45,7 +45,8 @@ class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     `together`: number and random id of the daemons that have come along with it since then.
     `sessions`: connection number and user's name of each. `groups`: each group with its members'
     connection numbers, in the order in which they joined. `principals`: the owners of the sessions
-    that have one, by connection number.
+    that have one, by connection number. `readers`: each group with the sessions that read it
+    and are no members; only in views of daemons that all have the feature READERS.
     """
 
     completed: Annotated[bytes, Meta(max_length=16)]
@@ -53,6 +54,7 @@ class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     sessions: tuple[tuple[Number, Name], ...]
     groups: tuple[tuple[Name, tuple[Number, ...]], ...]
     principals: tuple[tuple[Number, Principal], ...] = ()
+    readers: tuple[tuple[Name, tuple[Number, ...]], ...] = ()
 
 
 NOTHING = Announcement(b"", (), (), ())
@@ -61,14 +63,26 @@ _decoder = msgspec.msgpack.Decoder(Announcement)
 
 
 def announce(
-    table: GroupTable | None, completed: bytes, together: Sequence[tuple[int, int]]
+    table: GroupTable | None,
+    completed: bytes,
+    together: Sequence[tuple[int, int]],
+    *,
+    readers: bool = True,
 ) -> Announcement:
-    """Return the announcement of a daemon with this table of its last view."""
+    """Return the announcement of a daemon with this table of its last view.
+
+    Without `readers`, as some daemons do not know them, they become members.
+    """
     if table is None:
         return Announcement(completed, tuple(together), (), ())
-    groups = ((g, tuple(table.local[g])) for g in sorted(table.local))
+    local, reading = table.local, table.reading
+    if not readers:
+        names = local.keys() | reading.keys()
+        local = {name: {**local.get(name, {}), **reading.get(name, {})} for name in names}
+        reading = {}
+    groups, read = (tuple((g, tuple(each[g])) for g in sorted(each)) for each in (local, reading))
     sessions, principals = tuple(table.own_sessions()), tuple(table.own_principals())
-    return Announcement(completed, tuple(together), sessions, tuple(groups), principals)
+    return Announcement(completed, tuple(together), sessions, groups, principals, read)
 
 
 def cut_announcement(
@@ -84,7 +98,9 @@ def cut_announcement(
     frame = state_bundle(b"", 0, 1)
     frame.address(0, _USER, ())
     size = room - frame.size
-    body = _encode(announcement)
+    # Daemons that know no readers know no such field either.
+    fields = msgspec.structs.astuple(announcement)
+    body = _encode(fields if announcement.readers else fields[:-1])
     if packed and len(body) > size:
         body = min(_PACKED + zlib.compress(body, _LEVEL), body, key=len)
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
@@ -104,7 +120,7 @@ def decode_announcement(body: bytes, daemon: str, *, packed: bool = True) -> Ann
         announcement = _decoder.decode(_unpacked(body) if packed else body)
         for _, user in announcement.sessions:
             private_name(check_user(user), daemon)
-        for group, _ in announcement.groups:
+        for group, _ in (*announcement.groups, *announcement.readers):
             check_group(group)
     except (
         msgspec.MsgspecError,
@@ -116,17 +132,30 @@ def decode_announcement(body: bytes, daemon: str, *, packed: bool = True) -> Ann
         return NOTHING
     connections = {connection for connection, _ in announcement.sessions}
     users = {user for _, user in announcement.sessions}
-    names = {group for group, _ in announcement.groups}
-    members = [connection for _, group in announcement.groups for connection in group]
     true = (
         len(connections) == len(users) == len(announcement.sessions)
-        and len(names) == len(announcement.groups)
-        and connections.issuperset(members)
+        and _are_groups(announcement.groups, connections)
+        and _are_groups(announcement.readers, connections)
+        and not _pairs(announcement.groups) & _pairs(announcement.readers)
         and connections.issuperset(number for number, _ in announcement.principals)
         and len(dict(announcement.principals)) == len(announcement.principals)
-        and all(len(set(group)) == len(group) > 0 for _, group in announcement.groups)
     )
     return announcement if true else NOTHING
+
+
+_Groups: TypeAlias = tuple[tuple[Name, tuple[Number, ...]], ...]
+
+
+def _are_groups(groups: _Groups, connections: set[int]) -> bool:
+    """Return whether each group stands once, and has sessions, each once."""
+    return len(dict(groups)) == len(groups) and all(
+        len(set(sessions)) == len(sessions) > 0 and connections.issuperset(sessions)
+        for _, sessions in groups
+    )
+
+
+def _pairs(groups: _Groups) -> set[tuple[str, int]]:
+    return {(group, connection) for group, sessions in groups for connection in sessions}
 
 
 def _unpacked(body: bytes) -> bytes:

@@ -5,18 +5,20 @@ Pure. One object for each view of the daemons; it begins with the announcements 
 meet the same table at every daemon; lower ones go to the members of the moment.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Protocol
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.config.versions import READERS
 from groupcomm.config.view import View
-from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.events import Cause, MemberId
 from groupcomm.groups.announcement import Announcements
+from groupcomm.groups.changes import GroupChange, change_of_daemons
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
-from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, principal_of
+from groupcomm.wire.bundle import SELF_DISCARD, WITHOUT_VIEWS, Bundle, BundleKind, principal_of
 
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
@@ -40,8 +42,10 @@ class Audience(Protocol):
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Hand a bundle to sessions."""
 
-    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
-        """Tell sessions of a group view."""
+    def show_change(
+        self, connections: Collection[int], change: GroupChange, own: int | None = None
+    ) -> None:
+        """Tell sessions of a change of their group, and the one that has itself joined or left."""
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""
@@ -169,8 +173,11 @@ class Groups:
 
     # ---- the view begins and ends ----
 
-    def begin(self, announcements: Announcements) -> None:
-        """Enter the announcements of all daemons, and show each group to its local members."""
+    def begin(self, announcements: Announcements, old: GroupTable | None = None) -> None:
+        """Enter the announcements of all daemons, and show each group to its local members.
+
+        `old` are the groups with which the last complete view ended here; None at first.
+        """
         table = self.table
         start = Position(self._view.id, 0, 0, 0, 0)
         for daemon, name in enumerate(self._names):
@@ -185,22 +192,18 @@ class Groups:
             for group, connections in announced.groups:
                 for connection in connections:
                     table.join(members[connection], group, start)
+            for group, connections in announced.readers:
+                for connection in connections:
+                    table.read(members[connection], group, start)
         self._audience.table_changed(start, table.digest)
         keys = [(d.number, d.incarnation.random_id) for d in self._view.daemons]
         transitional_members = announcements.together(self._me, keys)
         names = self._names
         self._audience.came_from(lambda: dict(zip(names, announcements.origins(keys), strict=True)))
+        old = GroupTable(self._me) if old is None else old
         for group in sorted(table.local):
-            view = GroupView(
-                group=group,
-                id=start,
-                members=table.member_ids(group),
-                cause=Cause.NETWORK,
-                changed=(),
-                vs_set=tuple(m.id for m in table.groups[group] if m.daemon in transitional_members),
-                own=False,
-            )
-            self._audience.show_view(list(table.local[group]), view)
+            change = change_of_daemons(group, start, table, old, transitional_members, names)
+            self._audience.show_change(list(table.local[group]), change)
 
     def end(self) -> None:
         """End the view: settle private messages, and abort messages that came only in part."""
@@ -248,6 +251,8 @@ class Groups:
         groups = bundle.groups
         if len(groups) == 1 and not bundle.privates:
             found = local.get(groups[0])
+            if groups[0] in self.table.reading:
+                found = {**(found or {}), **self.table.reading[groups[0]]}
             if found is None:
                 return ()
             if not (bundle.flags & SELF_DISCARD and daemon == self._me):
@@ -267,6 +272,7 @@ class Groups:
         for group in bundle.groups:
             if group[0] != "#":
                 united.update(self.table.local.get(group, {}))
+                united.update(self.table.reading.get(group, {}))
                 continue
             connection = next(targets)
             if connection and group.endswith(ending):
@@ -350,24 +356,57 @@ class Groups:
             self._audience.joined(group)
         if (group in member.groups) == joins:
             return
-        if joins:
-            before = self.table.member_ids(group)
-            self.table.join(member, group, self._position(bundle))
-            self._show(bundle, group, Cause.JOIN, member, before)
+        at = self._position(bundle)
+        if self.table.reads(member, group) or (joins and self._is_reader(bundle)):
+            self._join_or_leave_reading(member, group, at, joins=joins)
+        elif joins:
+            before = self.table.join(member, group, at)
+            self._show(group, at, before, Cause.JOIN, member)
             self._audience.entered(member, group)
         else:
-            self.table.leave(member, group)
-            self._show(bundle, group, Cause.LEAVE, member, self.table.member_ids(group))
+            before = self.table.leave(member, group, at)
+            self._show(group, at, before, Cause.LEAVE, member)
             if own:
+                self._audience.left(group)
+
+    def _is_reader(self, bundle: Bundle) -> bool:
+        """Return whether a join makes its session a reader: all daemons must know what that is."""
+        return bool(bundle.flags & WITHOUT_VIEWS and self._view.versions.features & READERS)
+
+    def _join_or_leave_reading(
+        self, member: Member, group: str, at: Position, *, joins: bool
+    ) -> None:
+        """Let a session read a group, or no more; only the session itself is told."""
+        if joins:
+            self.table.read(member, group, at)
+            self._audience.entered(member, group)
+        else:
+            self.table.stop_reading(member, group)
+        if member.daemon == self._me:
+            change = GroupChange(
+                group=group,
+                id=at,
+                before=None,
+                cause=Cause.JOIN if joins else Cause.LEAVE,
+                members=(member,) if joins else (),
+                came=(member.id,) if joins else (),
+                left=() if joins else (member.id,),
+            )
+            self._audience.show_change((), change, member.id.connection)
+            if not joins:
                 self._audience.left(group)
 
     def _disconnect(self, member: Member, bundle: Bundle) -> None:
         connection = member.id.connection
         for open_messages in (self._open, self._open_unreliable):
             self._abort(member.id, open_messages.end_session(member.daemon, connection))
+        at = self._position(bundle)
         for group in list(member.groups):
-            self.table.leave(member, group)
-            self._show(bundle, group, Cause.DISCONNECT, member, self.table.member_ids(group))
+            if self.table.reads(member, group):
+                self.table.stop_reading(member, group)
+            else:
+                before = self.table.leave(member, group, at)
+                self._show(group, at, before, Cause.DISCONNECT, member)
             if member.daemon == self._me:
                 self._audience.left(group)
         self.table.disconnect(member)
@@ -377,12 +416,7 @@ class Groups:
             self._audience.disconnected(connection, member.id)
 
     def _show(
-        self,
-        bundle: Bundle,
-        group: str,
-        cause: Cause,
-        changed: Member,
-        together: tuple[MemberId, ...],
+        self, group: str, at: Position, before: Position | None, cause: Cause, changed: Member
     ) -> None:
         """Tell the local members, and the one that changed, if it is local and still there."""
         connection = changed.id.connection
@@ -390,25 +424,16 @@ class Groups:
         others = [c for c in self.table.local.get(group, ()) if not (own and c == connection)]
         if not others and not own:
             return
-        position = self._position(bundle)
-        members = self.table.member_ids(group)
-
-        def view(vs_set: tuple[MemberId, ...], *, own: bool) -> GroupView:
-            return GroupView(
-                group=group,
-                id=position,
-                members=members,
-                cause=cause,
-                changed=(changed.id,),
-                vs_set=vs_set,
-                own=own,
-            )
-
-        if others:
-            self._audience.show_view(others, view(together, own=False))
-        if own:
-            alone = (changed.id,) if cause is Cause.JOIN else ()
-            self._audience.show_view([connection], view(alone, own=True))
+        change = GroupChange(
+            group=group,
+            id=at,
+            before=before,
+            cause=cause,
+            members=self.table.groups.get(group, ()),
+            came=(changed.id,) if cause is Cause.JOIN else (),
+            left=() if cause is Cause.JOIN else (changed.id,),
+        )
+        self._audience.show_change(others, change, connection if own else None)
 
     def _position(self, bundle: Bundle) -> Position:
         time, ring, place = _place(bundle)

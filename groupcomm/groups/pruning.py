@@ -40,7 +40,7 @@ class Reach:
     def begin(self, announcements: dict[int, Announcement]) -> None:
         """Enter the groups with which daemons come into the view."""
         for daemon, announced in announcements.items():
-            for group, _ in announced.groups:
+            for group, _ in (*announced.groups, *announced.readers):
                 self.subscribe(daemon, group)
 
     def subscribe(self, daemon: int, group: str) -> None:

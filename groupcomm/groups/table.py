@@ -17,8 +17,8 @@ class Member:
         daemon: index of its daemon in the view.
         id: its identity as clients see it.
         principal: the owner of the session, as its daemon says; "" if it is unknown.
-        groups: the groups it is in, in the order in which it joined, each with the position at
-            which it did; or the beginning of the view in which this daemon first met it there.
+        groups: the groups that it is in or reads, in the order of its joins, each with its position
+            at that time; or the beginning of the view in which this daemon first met it there.
     """
 
     __slots__ = ("daemon", "groups", "id", "principal")
@@ -38,10 +38,13 @@ class GroupTable:
         names: every connected session, by private name.
         groups: the members of each group, in the order in which they joined; no group is empty.
         local: for each group the connection numbers of this daemon's members.
+        reading: for each group those of this daemon's readers: they get its messages, and are no
+            members.
+        shown: the id of the latest view of each group that has members here, which all of them got.
         digest: 64 bits over the whole table.
     """
 
-    __slots__ = ("_me", "digest", "groups", "local", "names", "sessions")
+    __slots__ = ("_me", "digest", "groups", "local", "names", "reading", "sessions", "shown")
 
     def __init__(self, me: int) -> None:
         self._me = me
@@ -49,6 +52,8 @@ class GroupTable:
         self.names: dict[str, Member] = {}
         self.groups: dict[str, dict[Member, None]] = {}
         self.local: dict[str, dict[int, None]] = {}
+        self.reading: dict[str, dict[int, None]] = {}
+        self.shown: dict[str, Position] = {}
         self.digest = 0
 
     def own_sessions(self) -> list[tuple[int, str]]:
@@ -76,16 +81,23 @@ class GroupTable:
             del self.names[member.id.name]
         self.digest ^= _digest("", member.id)
 
-    def join(self, member: Member, group: str, at: Position) -> None:
-        """Add a session to a group; a new group begins with its first member."""
+    def join(self, member: Member, group: str, at: Position) -> Position | None:
+        """Add a session to a group at a position; a new group begins with its first member.
+
+        Return the id of the view that local members had before; None if there were none.
+        """
         self.groups.setdefault(group, {})[member] = None
         member.groups[group] = at
         if member.daemon == self._me:
             self.local.setdefault(group, {})[member.id.connection] = None
         self.digest ^= _digest(group, member.id)
+        return self._show(group, at)
 
-    def leave(self, member: Member, group: str) -> None:
-        """Take a session out of a group; a group ends with its last member."""
+    def leave(self, member: Member, group: str, at: Position) -> Position | None:
+        """Take a session out of a group at a position; a group ends with its last member.
+
+        Return the id of the view that local members had before; None if there were none.
+        """
         members = self.groups[group]
         del members[member]
         del member.groups[group]
@@ -97,6 +109,41 @@ class GroupTable:
             if not local:
                 del self.local[group]
         self.digest ^= _digest(group, member.id)
+        return self._show(group, at)
+
+    def reads(self, member: Member, group: str) -> bool:
+        """Return whether a session reads a group that it has joined, and is no member of it."""
+        return group in member.groups and member not in self.groups.get(group, ())
+
+    def read(self, member: Member, group: str, at: Position) -> None:
+        """Let a session read a group from a position on."""
+        member.groups[group] = at
+        if member.daemon == self._me:
+            self.reading.setdefault(group, {})[member.id.connection] = None
+        self.digest ^= _digest(f"{group}\0reads", member.id)
+
+    def stop_reading(self, member: Member, group: str) -> None:
+        """Let a session that reads a group read it no more."""
+        del member.groups[group]
+        if member.daemon == self._me:
+            reading = self.reading[group]
+            del reading[member.id.connection]
+            if not reading:
+                del self.reading[group]
+        self.digest ^= _digest(f"{group}\0reads", member.id)
+
+    def has_local(self, group: str) -> bool:
+        """Return whether a session of this daemon gets a group's messages."""
+        return group in self.local or group in self.reading
+
+    def _show(self, group: str, at: Position) -> Position | None:
+        """Note the view that all local members of a group get; return the one before it."""
+        before = self.shown.get(group)
+        if group in self.local:
+            self.shown[group] = at
+        elif before is not None:
+            del self.shown[group]
+        return before
 
     def targets(self, groups: tuple[str, ...]) -> tuple[int, ...]:
         """Return the connections that the private names mean now; 0 for a name that nobody has.

@@ -40,6 +40,7 @@ from groupcomm.session.daemon_frames import (
     decode_view_untrusted,
     decode_welcome_untrusted,
 )
+from groupcomm.session.differences import decode_difference_untrusted
 from groupcomm.session.frames import (
     CLIENT_FRAME_BYTES,
     DAEMON_FRAME_BYTES,
@@ -53,10 +54,12 @@ from groupcomm.session.frames import (
     encode_hello,
     encode_query,
 )
+from groupcomm.session.group_lists import UNFIT, GroupLists
 from groupcomm.session.inbox import Inbox
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
+    WITHOUT_VIEWS,
     BundleKind,
     encode_body,
 )
@@ -79,6 +82,7 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
 _ABOUT_DELIVERIES: Final = frozenset((FrameKind.CAUSES, FrameKind.PRINCIPAL))
 _NOTES: Final = frozenset((FrameKind.ACCEPTED, FrameKind.DAEMON_ALIVE))
+_VIEWS: Final = frozenset((FrameKind.VIEW, FrameKind.DIFFERENCE))
 _ENDS_OF_VIEWS: Final = frozenset((FrameKind.ORIGINS, FrameKind.TRANSITION))
 _FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind.REFUSED))
 
@@ -108,6 +112,8 @@ class ClientSession:
     __slots__ = (
         "_bundler",
         "_inbox",
+        "_knows_readers",
+        "_lists",
         "_number",
         "_reader",
         "_timeout_s",
@@ -133,6 +139,8 @@ class ClientSession:
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
         daemon_timeout_s: float | None = None,
         accepted: bool = True,
+        differences: bool = True,
+        own_views_only: bool = False,
     ) -> None:
         """Queue the HELLO.
 
@@ -149,6 +157,9 @@ class ClientSession:
                 None the session sends no heartbeats, and asks for none: for a shell that does not
                 call `look`.
             accepted: ask which messages a crash of the daemon cannot lose any more.
+            differences: ask for changes of groups in place of whole lists; an older daemon sends
+                whole lists.
+            own_views_only: ask for no views of groups but those of own joins and leaves.
 
         Raises:
             LocalProtocolError: the user's name is invalid.
@@ -161,13 +172,16 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
+        self._lists = GroupLists()
         self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
         self._timeout_s = daemon_timeout_s or 0.0
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
+        self._knows_readers = self.was_silent = False
         self.accepted: int | None = None
-        self.was_silent = False
         capabilities = Capability.REFUSALS | Capability.BOUNDS | Capability.STOPPING
         capabilities |= Capability.ACCEPTED if accepted else 0
+        capabilities |= Capability.DIFFERENCES if differences else 0
+        capabilities |= Capability.NO_VIEWS if own_views_only else 0
         capabilities |= Capability.HEARTBEATS if daemon_timeout_s is not None else 0
         capabilities |= Capability.CAUSES if causes else 0
         capabilities |= Capability.PRINCIPALS if principals else 0
@@ -278,14 +292,18 @@ class ClientSession:
                 self._number += more
                 at += more
 
-    def join(self, group: str) -> int:
+    def join(self, group: str, *, views: bool = True) -> int:
         """Ask to become a member; a GroupView with `own` follows. Return the request's number.
+
+        Without `views` the session gets the messages of the group, is no member, and gets only the
+        view that answers this request, with nobody but itself. A daemon of an earlier release makes
+        it a member, and sends views.
 
         Raises:
             LocalProtocolError: the name is invalid, the session is not open, or it has joined the
                 group already, or asked to: a second request would get no answer.
         """
-        return self._control(BundleKind.JOIN, group)
+        return self._control(BundleKind.JOIN, group, views=views)
 
     def leave(self, group: str) -> int:
         """Ask to leave a group; a GroupView with `own` follows. Return the request's number.
@@ -319,16 +337,17 @@ class ClientSession:
             self.state = ClientSessionState.CLOSING
             self._bundler.add_frame(encode_bye())
 
-    def _control(self, kind: BundleKind, group: str) -> int:
+    def _control(self, kind: BundleKind, group: str, *, views: bool = True) -> int:
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         check_group(group)
         if kind == BundleKind.JOIN:
-            self.memberships.join(group)
+            self.memberships.join(group, views=views)
         else:
             self.memberships.leave(group)
         self._number += 1
-        body = encode_body(kind, _AGREED, 0, self._number, (group,), b"")
+        flags = 0 if views or not self._knows_readers else WITHOUT_VIEWS
+        body = encode_body(kind, _AGREED, flags, self._number, (group,), b"")
         self._bundler.add_frame(encode_bundle_head(len(body), False) + body)
         return self._number
 
@@ -445,8 +464,7 @@ class ClientSession:
                 if self.closed or self._inbox.overfull:
                     break
         except BadDatagram as error:
-            text = f"the daemon has sent bytes that do not decode ({error}): connect again"
-            self._end(Closed(code=Code.NET_ERROR, reason=text), events)
+            self._end(Closed(code=Code.NET_ERROR, reason=_why_broken(error)), events)
         if self._inbox.overfull:
             text = "unfinished large messages exceed reassembly_cap_bytes: raise it, connect again"
             self._end(Closed(code=Code.MESSAGE_TOO_LONG, reason=text), events)
@@ -465,11 +483,8 @@ class ClientSession:
     def _on_frame(self, frame: bytes, events: list[Event]) -> None:
         self.only_messages = False
         kind = frame[0]
-        if kind == FrameKind.VIEW:
-            view = decode_view_untrusted(frame, self._inbox.announced)
-            self._inbox.group_changed(view)
-            self._together = None  # an ORIGINS frame in front was about the view that begins
-            events.append(view)
+        if kind in _VIEWS:
+            events.append(self._view(frame))
         elif kind in _FATES:
             events.append(self._fate(frame))
         elif kind == FrameKind.ABORT:
@@ -490,6 +505,18 @@ class ClientSession:
             self._end(decode_closed_untrusted(frame), events)
         else:
             raise BadDatagram("kind", f"a frame of the unknown kind {kind}")
+
+    def _view(self, frame: bytes) -> GroupView:
+        """Decode a view of a group, which comes whole or as a difference."""
+        self._together = None  # an ORIGINS frame in front was about the view that begins
+        announced, me = self._inbox.announced, self._inbox.me
+        if frame[0] == FrameKind.VIEW:
+            view = decode_view_untrusted(frame, announced)
+            self._lists.hold(view, me)
+        else:
+            view = self._lists.apply(decode_difference_untrusted(frame, announced), me)
+        self._inbox.group_changed(view)
+        return view
 
     def _end_view(self, frame: bytes, events: list[Event]) -> None:
         if frame[0] == FrameKind.ORIGINS:
@@ -528,6 +555,7 @@ class ClientSession:
             raise BadDatagram("kind", "a second WELCOME")
         self._bundler.bundle_limit = connected.bundle_limit
         self._inbox.me = connected.member
+        self._knows_readers = connected.readers
         if self.state is ClientSessionState.GREETING:
             self.state = ClientSessionState.OPEN
         events.append(connected)
@@ -537,7 +565,7 @@ class ClientSession:
         self.state = ClientSessionState.CLOSED
         self._bundler = Bundler()
         last_returned = self._inbox.last_returned
-        self._inbox = Inbox(0)
+        self._inbox, self._lists = Inbox(0), GroupLists()
         self._inbox.last_returned = last_returned
         events.append(closed)
 
@@ -557,22 +585,31 @@ class Memberships:
     Attributes:
         asked: the groups that it is a member of once all its requests are answered.
         views: the latest views, as the program got them, of the groups that it is in, by name.
+        reads: the groups that it has joined, or asked for, without views.
     """
 
-    __slots__ = ("asked", "views")
+    __slots__ = ("asked", "reads", "views")
 
     def __init__(self) -> None:
         self.asked: set[str] = set()
         self.views: dict[str, GroupView] = {}
+        self.reads: set[str] = set()
 
-    def join(self, group: str) -> None:
-        """Note that the session asks to become a member.
+    def join(self, group: str, *, views: bool = True) -> None:
+        """Note that the session asks to become a member, or without views to read the group.
 
         Raises:
             LocalProtocolError: the session has joined the group already, or asked to.
         """
         if group in self.asked:
             raise LocalProtocolError(f"this session has joined {group!r} already; leave it first")
+        if group in self.views and views == (group in self.reads):
+            raise LocalProtocolError(
+                f"this session still leaves {group!r}: wait until it has left, as it now joins"
+                f" {'with' if views else 'without'} views"
+            )
+        if not views:
+            self.reads.add(group)
         self.asked.add(group)
 
     def leave(self, group: str) -> None:
@@ -588,14 +625,28 @@ class Memberships:
     def refuse(self, group: str) -> None:
         """Note that the session may not join a group, or may not stay in it."""
         self.asked.discard(group)
+        if group not in self.views:
+            self.reads.discard(group)
 
     def update(self, view: GroupView, me: MemberId) -> bool:
         """Note a view that the program gets; return whether the session is in it."""
-        if me in view.members:
+        if view.includes(me):
             self.views[view.group] = view
             return True
         self.views.pop(view.group, None)
+        if view.group not in self.asked:
+            self.reads.discard(view.group)
         return False
+
+
+def _why_broken(error: BadDatagram) -> str:
+    """Return why a session ends whose daemon has sent such bytes."""
+    if error.reason == UNFIT:
+        return (
+            f"the daemon's views of a group do not follow each other ({error.detail}): one was"
+            " lost or repeated; connect again"
+        )
+    return f"the daemon has sent bytes that do not decode ({error}): connect again"
 
 
 def bad_argument(

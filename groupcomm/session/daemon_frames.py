@@ -30,6 +30,7 @@ from groupcomm.session.frames import (
     LENGTH,
     MIN_BUNDLE_LIMIT,
     PROTOCOL_VERSION,
+    Capability,
     FrameKind,
     check_size,
     last_text,
@@ -37,6 +38,7 @@ from groupcomm.session.frames import (
     utf8,
     whole_frame,
 )
+from groupcomm.session.member_frames import decode_members, encode_members
 from groupcomm.wire.packet import Raw
 
 JOINED_BYTES: Final = 2048
@@ -68,20 +70,23 @@ def encode_answer(data: bytes) -> bytes:
     return whole_frame(bytes((FrameKind.ANSWER,)) + data)
 
 
-def encode_welcome(member: MemberId, bundle_limit: int) -> bytes:
-    """Encode the admission of a client."""
-    head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, 0, member.connection, bundle_limit)
+def encode_welcome(member: MemberId, bundle_limit: int, *, readers: bool = True) -> bytes:
+    """Encode the admission of a client; without `readers` as daemons of earlier releases do."""
+    knows = Capability.READERS if readers else 0
+    connection = member.connection
+    head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, knows, connection, bundle_limit)
     return whole_frame(head + short_text(member.name))
 
 
 def decode_welcome_untrusted(frame: bytes) -> Connected:
     """Decode the admission of a client; the limit is at least MIN_BUNDLE_LIMIT."""
     check_size(frame, _WELCOME.size)
-    _, version, _, connection, limit = _WELCOME.unpack_from(frame)
+    _, version, knows, connection, limit = _WELCOME.unpack_from(frame)
     if version != PROTOCOL_VERSION or limit < MIN_BUNDLE_LIMIT:
         raise BadDatagram("welcome", f"version {version}, bundles of {limit} bytes")
     member = MemberId(last_text(frame, _WELCOME.size), connection)
-    return Connected(member=member, bundle_limit=limit)
+    readers = bool(knows & Capability.READERS)
+    return Connected(member=member, bundle_limit=limit, readers=readers)
 
 
 def encode_view_id(view: DaemonView) -> bytes:
@@ -359,8 +364,6 @@ def decode_refused_untrusted(frame: bytes) -> Refused:
 
 
 _VIEW = struct.Struct("!BQHHIBBB")  # kind, position, cause, own, bytes of the name
-_COUNT = struct.Struct("!I")
-_MEMBER = struct.Struct("!QB")
 _VIEW_CAUSES: Final = tuple(Cause)
 
 
@@ -368,7 +371,8 @@ def encode_view(view: GroupView) -> bytes:
     """Encode a view of a group; the frame is the same for all local members with the same `own`."""
     _, time, ring, bundle, message = view.id
     group = view.group.encode()
-    rest = b"".join((group, _members(view.members), _members(view.changed), _members(view.vs_set)))
+    lists = map(encode_members, (view.members, view.changed, view.vs_set))
+    rest = b"".join((group, *lists))
     head = _VIEW.pack(
         FrameKind.VIEW,
         time,
@@ -380,14 +384,6 @@ def encode_view(view: GroupView) -> bytes:
         len(group),
     )
     return b"%b%b%b" % (LENGTH.pack(len(head) + len(rest)), head, rest)
-
-
-def _members(members: tuple[MemberId, ...]) -> bytes:
-    parts = [_COUNT.pack(len(members))]
-    for member in members:
-        name = member.name.encode()
-        parts += (_MEMBER.pack(member.connection, len(name)), name)
-    return b"".join(parts)
 
 
 def decode_view_untrusted(frame: bytes, view: ViewId) -> GroupView:
@@ -410,9 +406,9 @@ def _decode_view(frame: bytes, view: ViewId) -> GroupView:
     if cause >= len(_VIEW_CAUSES) or own > 1:
         raise BadDatagram("view", f"cause {cause}, own {own}")
     group = frame[_VIEW.size : offset].decode()
-    members, offset = _decode_members(frame, offset)
-    changed, offset = _decode_members(frame, offset)
-    vs_set, offset = _decode_members(frame, offset)
+    members, offset = decode_members(frame, offset)
+    changed, offset = decode_members(frame, offset)
+    vs_set, offset = decode_members(frame, offset)
     if offset != len(frame):
         raise BadDatagram("trailing", f"{len(frame) - offset} bytes after a VIEW frame")
     return GroupView(
@@ -424,22 +420,6 @@ def _decode_view(frame: bytes, view: ViewId) -> GroupView:
         vs_set=vs_set,
         own=own == 1,
     )
-
-
-def _decode_members(frame: bytes, offset: int) -> tuple[tuple[MemberId, ...], int]:
-    (count,) = _COUNT.unpack_from(frame, offset)
-    offset += _COUNT.size
-    if count * _MEMBER.size > len(frame) - offset:
-        raise BadDatagram("short", f"a list of {count} members")
-    members: list[MemberId] = []
-    for _ in range(count):
-        connection, size = _MEMBER.unpack_from(frame, offset)
-        offset += _MEMBER.size
-        members.append(MemberId(frame[offset : offset + size].decode(), connection))
-        offset += size
-    if offset > len(frame):
-        raise BadDatagram("short", "a member's name")
-    return tuple(members), offset
 
 
 def encode_origins(origins: Mapping[str, int]) -> bytes:

@@ -145,6 +145,9 @@ class DaemonSession:
         takes_bounds: whether it understands in them which bound was reached.
         takes_stopping: whether the client understands STOPPING frames.
         takes_accepted: whether the client understands ACCEPTED frames.
+        takes_differences: whether the client understands DIFFERENCE frames.
+        takes_views: whether the client wants views of groups.
+        reads: the groups that it has asked to join without views.
         watch: the watch over its client; None if that sends no heartbeats.
         last_principal: the principal of the last delivery's sender, if the client asks for them.
         targets: the connections of the private names of its last message.
@@ -181,12 +184,15 @@ class DaemonSession:
         "overdrawn",
         "price",
         "principal",
+        "reads",
         "refused",
         "state",
         "takes_accepted",
         "takes_bounds",
+        "takes_differences",
         "takes_refusals",
         "takes_stopping",
+        "takes_views",
         "targets",
         "too_slow",
         "user",
@@ -216,7 +222,9 @@ class DaemonSession:
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
         self.takes_refusals = self.takes_stopping = self.takes_accepted = False
-        self.takes_bounds = False
+        self.takes_bounds = self.takes_differences = False
+        self.takes_views = True
+        self.reads: set[str] = set()
         self.watch: PeerWatch | None = None
         self.last_principal: str | None = None
         self.targets: tuple[int, ...] = ()
@@ -486,6 +494,19 @@ class DaemonSession:
         bundle.address(self.connection, self.user, (0,) * bundle.privates)
         self.backlog_bytes += bundle.size
         return Submit(bundle, ordered)
+
+    # ---- views of groups ----
+
+    def note_wish(self, group: str, *, views: bool) -> None:
+        """Note that the client asks for a group, with views or without."""
+        if views:
+            self.reads.discard(group)
+        else:
+            self.reads.add(group)
+
+    def wants_views(self, group: str) -> bool:
+        """Return whether the client wants views of a group besides its own joins and leaves."""
+        return self.takes_views and group not in self.reads
 
     # ---- numbers ----
 

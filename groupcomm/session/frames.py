@@ -22,7 +22,7 @@ CLIENT_FRAME_BYTES: Final = 65 * 1024
 """The longest frame that a daemon accepts: a packet's worth."""
 
 DAEMON_FRAME_BYTES: Final = 64 * 1024 * 1024
-"""The longest frame that a client accepts: the view of a group of a million members."""
+"""The longest frame that a client accepts: the whole list of a group of a million members."""
 
 MIN_BUNDLE_LIMIT: Final = BODY_HEAD_BYTES + 1 + MAX_NAME_BYTES + 23
 """The least bundle limit, 300 bytes: one name of full length, private too, and some data."""
@@ -53,12 +53,16 @@ class FrameKind(enum.IntEnum):
     STOPPING = 30
     DAEMON_ALIVE = 31
     ACCEPTED = 32
+    DIFFERENCE = 33
 
 
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
-    BOUNDS = 256  # in REFUSED frames, the bound at which a join is refused
+    BOUNDS = 1024  # in REFUSED frames, the bound at which a join is refused
+    READERS = 512  # said by the daemon in its WELCOME: it knows joins without views
+    NO_VIEWS = 256  # of the views of groups only those of own joins and leaves, without others
+    DIFFERENCES = 128  # DIFFERENCE frames: changes of groups without the whole lists
     ACCEPTED = 64  # ACCEPTED frames: the messages that a crash of the daemon cannot lose any more
     HEARTBEATS = 32  # both sides send DAEMON_ALIVE and CLIENT_ALIVE, and end a silent session
     STOPPING = 16  # STOPPING frames: the daemon is about to stop

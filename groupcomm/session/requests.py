@@ -27,13 +27,17 @@ class Hello:
         heartbeats: whether it sends heartbeats, and wants them.
         accepted: whether it wants ACCEPTED frames.
         bounds: whether it understands in REFUSED frames which bound was reached.
+        differences: whether it wants DIFFERENCE frames.
+        no_views: whether it wants no views of groups but its own joins and leaves.
     """
 
     __slots__ = (
         "accepted",
         "bounds",
         "causes",
+        "differences",
         "heartbeats",
+        "no_views",
         "origins",
         "principals",
         "refusals",
@@ -51,6 +55,8 @@ class Hello:
         self.heartbeats = bool(capabilities & Capability.HEARTBEATS)
         self.accepted = bool(capabilities & Capability.ACCEPTED)
         self.bounds = bool(capabilities & Capability.BOUNDS)
+        self.no_views = bool(capabilities & Capability.NO_VIEWS)
+        self.differences = bool(capabilities & Capability.DIFFERENCES)
 
 
 class Submit:

@@ -278,6 +278,7 @@ def make_workload(cluster: Cluster) -> Workload:
         settings.packet_limit,
         2 * interval_us if settings.faults.storm else interval_us,  # the storm doubles the load
         fresh_names=settings.faults.vanish_s > 0.0,
+        readers=not settings.versions,
     )
 
 

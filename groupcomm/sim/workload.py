@@ -27,6 +27,10 @@ FLURRY_US = SECOND // 1000
 MOST_ALIKE = 13
 """The most messages of one send."""
 
+READERS = "user2"
+READ_GROUP = GROUPS[1]
+"""Users whose names begin so join this group without views."""
+
 CHURN_SENDS = 4
 """The number of sends for each join or leave."""
 
@@ -53,6 +57,7 @@ class Workload:
         interval_us: the mean time between two sends, in microseconds.
         fresh_names: whether each session of a user has a name of its own; otherwise a daemon that
             does not know yet that the last one is over would refuse the next one.
+        readers: whether some join a group without views; all daemons must know that.
 
     Attributes:
         clients: for each user the present session, or the last one.
@@ -72,6 +77,7 @@ class Workload:
         interval_us: int,
         *,
         fresh_names: bool = False,
+        readers: bool = True,
     ) -> None:
         self._loop = loop
         self._rng = rng
@@ -84,6 +90,7 @@ class Workload:
         self._period = 0  # counts starts, so that the acts of an earlier start end
         self._users = users
         self._fresh_names = fresh_names
+        self._readers = readers
         self._sessions = 0
         self.clients: dict[int, SimulatedClient] = {}
         self.sent = 0
@@ -137,7 +144,12 @@ class Workload:
                 self._loop.at(self._loop.now + self.after(50), self._side_channel, client.daemon)
         elif isinstance(event, Connected) and not client.closed:  # one read may have both
             for group in self._rng.sample(GROUPS, 2):
-                client.join(group)
+                self.join(client, group)
+
+    def join(self, client: SimulatedClient, group: str) -> None:
+        """Have a client join a group, with views or without."""
+        reads = self._readers and group == READ_GROUP and client.user.startswith(READERS)
+        client.join(group, views=not reads)
 
     def _churn(self, period: int) -> None:
         """Let a user join or leave a group; joins are as frequent as leaves."""
@@ -150,7 +162,7 @@ class Workload:
         if clients:
             client, group = self._rng.choice(clients), self._rng.choice(GROUPS)
             if group not in client.asked:
-                client.join(group)
+                self.join(client, group)
             elif len(client.asked) > 1 and self._rng.random() < 0.5:
                 client.leave(group)
 
@@ -302,7 +314,7 @@ class Storm:
     def _leave_all(self, client: SimulatedClient) -> None:
         for group in sorted(client.asked):
             client.leave(group)
-        client.join(self._rng.choice(GROUPS))
+        self._workload.join(client, self._rng.choice(GROUPS))
 
     def _stop_reading(self, client: SimulatedClient) -> None:
         client.set_reading(False)

@@ -183,8 +183,9 @@ class Deliver(_Event, frozen=True, tag="dlv", gc=False):
 class Ask(_Event, frozen=True, tag="ask", gc=False):
     """Client `c` asked to ``connect``, ``join``, ``leave`` or ``disconnect``, or ``crash``-ed.
 
-    `m` is the message number of a join or leave, on the same count as the client's messages; 0 for
-    the others. `Accept` says which messages reached the daemon.
+    ``read`` is a join without views. `m` is the message number of a join or leave, on the same
+    count as the client's messages; 0 for the others. `Accept` says which messages reached the
+    daemon.
     """
 
     c: str

@@ -51,7 +51,7 @@ MAX_BUNDLE: Final = 65_536
 """More messages than any bundle holds; an event with more is refused."""
 
 _START: Final = re.compile(r"[0-9]+(\.[0-9a-f]+)?")
-_REQUESTS: Final = frozenset(("connect", "join", "leave", "disconnect", "crash"))
+_REQUESTS: Final = frozenset(("connect", "join", "read", "leave", "disconnect", "crash"))
 
 
 class TraceError(GroupCommError):

@@ -40,6 +40,9 @@ class BundleKind(enum.IntEnum):
 
 
 SELF_DISCARD: Final = 1
+WITHOUT_VIEWS: Final = 1
+"""The flag of a JOIN whose session is to get the group's messages, and to be no member of it."""
+
 """Flag: the sender does not want its own message."""
 
 BIG_ENDIAN: Final = 2
@@ -92,7 +95,8 @@ class Bundle:
         targets: connection numbers of the private names among `groups`, in their order.
         kind: a BundleKind, as a plain int.
         level: a ServiceLevel, as a plain int.
-        flags: SELF_DISCARD, BIG_ENDIAN, and the bits at ASKED_SHIFT and PART_SHIFT.
+        flags: SELF_DISCARD, BIG_ENDIAN, and the bits at ASKED_SHIFT and PART_SHIFT; of a JOIN
+            WITHOUT_VIEWS.
         message: the number of its first message in the session's count.
         index: the number of the fragment, from 0; otherwise 0.
         count: the number of messages or fragments; otherwise 1.
@@ -161,6 +165,11 @@ class Bundle:
         self.user = user
         self.targets = targets
         self.size = _RECORD.size + len(user.encode()) + 1 + 8 * len(targets) + len(self.body)
+
+    def drop_flags(self) -> None:
+        """Drop the flags of a JOIN: some daemon of the view does not know them."""
+        self.flags = 0
+        self.body = encode_body(self.kind, self.level, 0, self.message, self.groups, b"")
 
     def record(self) -> tuple[bytes, Raw]:
         """Return the record of this bundle in a packet, `size` bytes, in two parts to join."""
@@ -349,7 +358,8 @@ def _check_control(bundle: Bundle, size: int) -> None:
     if bundle.kind == _CONNECT and size:
         _check_principal(bundle, size)
         size = 0
-    if bundle.level != _AGREED or bundle.flags or bundle.count != 1 or size:
+    flags = bundle.flags & ~WITHOUT_VIEWS if bundle.kind == BundleKind.JOIN else bundle.flags
+    if bundle.level != _AGREED or flags or bundle.count != 1 or size:
         raise BadDatagram("bundle", f"{bundle!r} is no control bundle, payload {size} bytes")
     groups = bundle.groups
     named = bundle.kind in (BundleKind.JOIN, BundleKind.LEAVE)

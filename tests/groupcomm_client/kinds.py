@@ -30,8 +30,9 @@ def sorted_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a connection by their class."""
     tls = {name: value for name, value in options.items() if name in OF_TLS}
     others = {name: value for name, value in options.items() if name not in OF_TLS}
-    resume = others.pop("resume", False)
+    resume, views = others.pop("resume", False), others.pop("views", True)
     return {
+        "views": views,
         "resume": resume,
         "options": ConnectOptions(**others),
         "tls": TlsOptions(**tls) if tls else None,

@@ -6,6 +6,7 @@
 from groupcomm.errors import ConfigError
 from tests.mutants import (
     clients,
+    differences,
     groups,
     links,
     order,
@@ -19,7 +20,20 @@ from tests.mutants import (
 )
 from tests.mutants.mutant import Mutant
 
-PARTS = (clients, groups, links, order, ring, rosters, security, sites, staying, versions, views)
+PARTS = (
+    clients,
+    differences,
+    groups,
+    links,
+    order,
+    ring,
+    rosters,
+    security,
+    sites,
+    staying,
+    versions,
+    views,
+)
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     sorted(

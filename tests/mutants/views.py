@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from groupcomm.config.versions import SPOKEN
+from groupcomm.config.versions import SPOKEN, Versions
 from groupcomm.config.view import Incarnation, View
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.delivery import Delivery
@@ -127,14 +127,16 @@ def announced_as_of_the_freeze(
             groups = operation.delivery.groups.table
             self.carried_groups.replace(groups, operation.key, operation.view.daemons)
         # With the core, as exploration goes on with copies of it.
-        vars(self)["announced"] = announce(self.carried_groups, self._room, SPOKEN.lowest)
+        vars(self)["announced"] = announce(
+            self.carried_groups, self._room, Versions(features=SPOKEN.features)
+        )
 
     def install_with_it(self: DaemonCore, *arguments: Any) -> None:
         seen[:] = [vars(self)["announced"]]
         install(self, *arguments)
 
-    def announce_it(self: CarriedGroups, room: int, version: int) -> list[Bundle]:
-        return seen[0] or announce(self, room, version)
+    def announce_it(self: CarriedGroups, room: int, versions: Versions) -> list[Bundle]:
+        return seen[0] or announce(self, room, versions)
 
     return freeze_and_note, install_with_it, announce_it
 

@@ -16,6 +16,12 @@ from groupcomm.events import (
 )
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session import daemon_frames as daemon
+from groupcomm.session.differences import (
+    Difference,
+    decode_difference_untrusted,
+    encode_difference,
+    place_of,
+)
 from groupcomm.session.frames import (
     BUNDLE_BODY_OFFSET,
     CLIENT_FRAME_BYTES,
@@ -275,7 +281,7 @@ def read_daemon(raw: bytes) -> tuple[Fields, bytes]:
 def _welcome(frame: bytes) -> tuple[Fields, bytes]:
     found = daemon.decode_welcome_untrusted(frame)
     fields = _member(found.member) | {"bundle_limit": found.bundle_limit}
-    return fields, daemon.encode_welcome(found.member, found.bundle_limit)
+    return fields, daemon.encode_welcome(found.member, found.bundle_limit, readers=found.readers)
 
 
 def _view_id(frame: bytes) -> tuple[Fields, bytes]:
@@ -300,6 +306,13 @@ def _view(frame: bytes) -> tuple[Fields, bytes]:
     fields["group"] = found.group
     fields |= {name: [_member(each) for each in members] for name, members in lists.items()}
     return fields, daemon.encode_view(found)
+
+
+def _difference(frame: bytes) -> tuple[Fields, bytes]:
+    found = decode_difference_untrusted(frame, VIEW)
+    fields: Fields = {"position": found.id[1:], "before": found.before, "size": found.size}
+    fields |= {"cause": found.cause.name, "group": found.group, "went": found.went}
+    return fields | {"members": list(map(_member, found.members))}, encode_difference(found)
 
 
 def _ordered(frame: bytes) -> tuple[Fields, bytes]:
@@ -400,6 +413,7 @@ _READERS: Final[dict[int, Any]] = {
     FrameKind.STOPPING: _stopping,
     FrameKind.DAEMON_ALIVE: _alive,
     FrameKind.ACCEPTED: _accepted,
+    FrameKind.DIFFERENCE: _difference,
 }
 
 _GROUP_VIEW: Final = daemon.encode_view(
@@ -411,6 +425,16 @@ _GROUP_VIEW: Final = daemon.encode_view(
         changed=(BOB,),
         vs_set=(ANN,),
         own=False,
+    )
+)
+_DIFFERENCE: Final = encode_difference(
+    Difference(
+        group="news",
+        id=PLACE,
+        before=place_of(PLACE._replace(bundle=1)),
+        cause=Cause.JOIN,
+        size=3,
+        members=(BOB,),
     )
 )
 _DELIVERY: Final = b"".join(daemon.encode_delivery(ANN.name, 1001, PLACE[1:4], _ONE))
@@ -537,6 +561,22 @@ DAEMON: Final = Family(
         Example(
             "accepted", "Messages up to 7 survive the daemon's crash.", daemon.encode_accepted(7)
         ),
+        Example("difference", "A third member has joined.", _DIFFERENCE),
+        Example(
+            "difference in a new view of the daemons",
+            "The members at one daemon went, and those of another have come.",
+            encode_difference(
+                Difference(
+                    group="news",
+                    id=Position(VIEW, 0, 0, 0, 0),
+                    before=place_of(PLACE),
+                    cause=Cause.NETWORK,
+                    size=2,
+                    went=("b",),
+                    members=(BOB,),
+                )
+            ),
+        ),
     ],
     bad=[
         Example("an unknown kind", "No frame has the kind 99.", whole_frame(b"\x63")),
@@ -594,6 +634,11 @@ DAEMON: Final = Family(
         Example("a daemon twice", "Each has one number.", whole_frame(b"\x1d\0\2\1a\0\0\1a\0\1")),
         Example("alive without a time", "Four bytes.", whole_frame(b"\x1f")),
         Example("accepted with a byte too much", "Eight bytes.", whole_frame(b"\x20" + bytes(9))),
+        Example(
+            "a difference with two new members",
+            "Only NETWORK has others than one.",
+            whole_frame(_DIFFERENCE[4:-18] + b"\0\0\0\2" + 2 * (bytes(8) + b"\1x")),
+        ),
         Example("an address too few", "Two were announced.", whole_frame(b"\x1e\0\0\0\1\0\2\1h")),
     ],
 )

@@ -154,7 +154,7 @@ class Facts:
     def _find_items(self) -> None:
         for index, event in self.live:
             if isinstance(event, Send) or (
-                isinstance(event, Ask) and event.what in ("join", "leave")
+                isinstance(event, Ask) and event.what in ("join", "read", "leave")
             ):
                 if (event.c, event.m) in self.sent:
                     self.reused.append(index)
@@ -181,6 +181,11 @@ class Facts:
         """Return an item's destinations."""
         item = self.item(name)
         return item.to if isinstance(item, Send) else (item.group,)
+
+    def reads(self, name: Name) -> bool:
+        """Return whether an item is a join without views."""
+        item = self.item(name)
+        return isinstance(item, Ask) and item.what == "read"
 
     def messages(self) -> list[Name]:
         """Return all items that are messages."""

@@ -92,7 +92,7 @@ class Groups:
         after = self.tables.at(process, index + 1).groups
         cause = {JOIN: "join", LEAVE: "leave", DISCONNECT: "disconnect"}[event.kind]
         pos = (released.view, *released.place, 0)
-        owed = []
+        owed = self._reads(process, released, cause)
         for group in sorted(after):
             members = after[group]
             if members == before.get(group, []):
@@ -104,6 +104,20 @@ class Groups:
                 if self.facts.home(client) == process
             ]
         return owed
+
+    def _reads(self, process: str, released: Released, cause: str) -> list[Owed]:
+        """Return the view of the own join or leave of a reader, in which it is alone."""
+        index, event = released.index, released.event
+        before = self.tables.at(process, index).readers
+        after = self.tables.at(process, index + 1).readers
+        pos, alone = (released.view, *released.place, 0), (event.c,)
+        if event.kind == DISCONNECT or self.facts.home(event.c) != process:
+            return []
+        return [
+            Owed(index, event.c, group, pos, alone if event.kind == JOIN else (), cause, alone)
+            for group in sorted(after)
+            if (event.c in after[group]) != (event.c in before.get(group, []))
+        ]
 
     def _network(self, process: str, view: str, index: int) -> list[Owed]:
         pos = (view, 0, 0, 0, 0)

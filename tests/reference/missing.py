@@ -99,7 +99,11 @@ class Missing:
         """Joins by name; each view of a client's own join answers its oldest."""
         waiting: list[tuple[str, str, int]] = []
         for index, event in self.facts.live:
-            if isinstance(event, Ask) and event.what == "join" and index not in self.facts.reused:
+            if (
+                isinstance(event, Ask)
+                and event.what in ("join", "read")
+                and index not in self.facts.reused
+            ):
                 waiting.append((event.c, event.group, event.m))
             elif isinstance(event, Member) and event.cause == "join":
                 own = [w for w in waiting if w[:2] == (event.c, event.group)]

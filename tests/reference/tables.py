@@ -11,12 +11,14 @@ class Table:
 
     Attributes:
         groups: per group its members, in order.
+        readers: per group its readers.
         names: the connected clients by private name.
         gone: clients whose disconnect was released.
     """
 
     def __init__(self) -> None:
         self.groups: dict[str, list[str]] = {}
+        self.readers: dict[str, list[str]] = {}
         self.names: dict[str, str] = {}
         self.gone: set[str] = set()
 
@@ -24,6 +26,7 @@ class Table:
         """Return the same, to be changed."""
         table = Table()
         table.groups = {group: [*members] for group, members in self.groups.items()}
+        table.readers = {group: [*readers] for group, readers in self.readers.items()}
         table.names = dict(self.names)
         table.gone = set(self.gone)
         return table
@@ -43,18 +46,22 @@ class Table:
             self.gone.add(client)
             if self.names.get(name) == client:
                 del self.names[name]
-            for members in self.groups.values():
+            for members in (*self.groups.values(), *self.readers.values()):
                 if client in members:
                     members.remove(client)
         elif facts.sent.get((client, event.first), index) < index:
-            self._change(facts.to((client, event.first))[0], client, event.kind)
+            item = (client, event.first)
+            self._change(facts.to(item)[0], client, event.kind, reads=facts.reads(item))
 
-    def _change(self, group: str, client: str, kind: int) -> None:
+    def _change(self, group: str, client: str, kind: int, *, reads: bool) -> None:
         members = self.groups.setdefault(group, [])
-        if kind == JOIN and client not in members:
-            members.append(client)
-        elif kind == LEAVE and client in members:
-            members.remove(client)
+        readers = self.readers.setdefault(group, [])
+        if kind == JOIN and client not in members and client not in readers:
+            (readers if reads else members).append(client)
+        elif kind == LEAVE:
+            for clients in (members, readers):
+                if client in clients:
+                    clients.remove(client)
 
 
 class Tables:
@@ -88,6 +95,8 @@ class Tables:
                 own.names[name] = client
         for group, members in whole.groups.items():
             own.groups[group] = [c for c in members if self.facts.home(c, index) == process]
+        for group, readers in whole.readers.items():
+            own.readers[group] = [c for c in readers if self.facts.home(c, index) == process]
         return own
 
     def _united(self, process: str, index: int, view: str) -> Table:
@@ -100,13 +109,16 @@ class Tables:
             table.names.update(brought.names)
             for group, members in brought.groups.items():
                 table.groups.setdefault(group, []).extend(members)
+            for group, readers in brought.readers.items():
+                table.readers.setdefault(group, []).extend(readers)
         return table
 
     # ---- queries ----
 
     def local(self, process: str, group: str, index: int) -> list[str]:
-        """Return the members of a group at a process that are its own clients."""
-        members = self.at(process, index).members(group)
+        """Return the members and readers of a group at a process that are its own clients."""
+        table = self.at(process, index)
+        members = [*table.members(group), *table.readers.get(group, [])]
         return [client for client in members if self.facts.home(client) == process]
 
     def connected(self, process: str, index: int) -> list[str]:

@@ -17,6 +17,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection, Destinations
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.loops import CancelScope
+from groupcomm_client.without_views import check_views
 
 
 class Participant(Protocol):
@@ -72,6 +73,8 @@ class Driver:
             ForkedSession: this process was forked from the one of the session.
         """
         connection.protocol.check_own()
+        if group:
+            check_views(connection.protocol, "coordination")
         self.connection = connection
         self.loop = connection.loop
         self.group = group

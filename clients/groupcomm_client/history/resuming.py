@@ -47,14 +47,22 @@ class ResumingConnection(ReconnectingConnection):
         self._resuming = loop.lock()  # one task at a time passes events on, in their order
         self._given_lock = loop.thread_lock()
 
-    async def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
+    async def join(
+        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
+    ) -> GroupView:
         """Become a member, in this session and those that follow; see `Connection.join`."""
-        if secret is not None and (self._resume is None or group in self._resume):
+        is_resumed = self._resume is None or group in self._resume
+        if is_resumed and not views:
+            raise LocalProtocolError(
+                f"{group} cannot be resumed without views, which say where it begins and ends:"
+                " connect with resume=[the names of the other groups]"
+            )
+        if secret is not None and is_resumed:
             raise LocalProtocolError(
                 f"{group} cannot be resumed, as archives cannot read a group with a secret: connect"
                 " with resume=[the names of the other groups]"
             )
-        return await super().join(group, secret=secret)
+        return await super().join(group, secret=secret, views=views)
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
         """Raise LocalProtocolError: archives have messages as filters have made them."""

@@ -112,7 +112,8 @@ def SP_connect_timeout(
     address = _address(spread_name)
     user = private_name or f"r{secrets.randbelow(10**9)}"
     try:
-        connection = open_connection(address, user=user, options=ConnectOptions(timeout_s=time_out))
+        options = ConnectOptions(timeout_s=time_out, own_views_only=not group_membership)
+        connection = open_connection(address, user=user, options=options)
     except LocalProtocolError as error:
         raise SpreadError(REJECT_ILLEGAL_NAME, str(error)) from None
     except ConfigError as error:

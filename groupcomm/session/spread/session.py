@@ -23,6 +23,7 @@ from groupcomm.session.daemon_frames import (
     decode_view_untrusted,
     decode_welcome_untrusted,
 )
+from groupcomm.session.differences import decode_difference_untrusted
 from groupcomm.session.frames import (
     DAEMON_FRAME_BYTES,
     Capability,
@@ -32,6 +33,7 @@ from groupcomm.session.frames import (
     encode_bye,
     encode_hello,
 )
+from groupcomm.session.group_lists import GroupLists
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.session.requests import NOTHING, Price, price_of_translation, total
 from groupcomm.session.spread import layout
@@ -92,7 +94,13 @@ _DELIVER: Final = int(FrameKind.DELIVER)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _ALL: Final = 2**62
 _ABOUT_VIEWS: Final = frozenset(
-    (FrameKind.VIEW, FrameKind.VIEWID, FrameKind.ORIGINS, FrameKind.TRANSITION)
+    (
+        FrameKind.VIEW,
+        FrameKind.DIFFERENCE,
+        FrameKind.VIEWID,
+        FrameKind.ORIGINS,
+        FrameKind.TRANSITION,
+    )
 )
 _CONTROLS: Final = frozenset((layout.JOIN, layout.LEAVE, layout.KILL))
 _KINDS: Final = sum(SERVICES) | sum(_CONTROLS)
@@ -125,6 +133,7 @@ class SpreadSession:
         "_head",
         "_heads",
         "_heard",
+        "_lists",
         "_losing",
         "_me",
         "_number",
@@ -152,6 +161,7 @@ class SpreadSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._reassembly = Reassembly(HELD_BYTES)
         self._asked: set[str] = set()  # groups that the client is in once all requests are answered
+        self._lists = GroupLists()
         self._views: dict[str, GroupView] = {}  # the last view of each group that the client is in
         self._losing: set[str] = set()  # groups that lose members to the old view
         self._heard = bytearray()
@@ -170,7 +180,9 @@ class SpreadSession:
 
     def hello(self) -> bytes:
         """Return the frame with which it asks the daemon to be admitted."""
-        return encode_hello(self._user, Capability.REFUSALS | Capability.ORIGINS)
+        wishes = Capability.REFUSALS | Capability.DIFFERENCES
+        wishes |= Capability.ORIGINS if self._handshake.wants_views else Capability.NO_VIEWS
+        return encode_hello(self._user, wishes)
 
     # ---- from the client ----
 
@@ -338,10 +350,14 @@ class SpreadSession:
     def _on_view_frame(self, frame: bytes, told: list[bytes]) -> None:
         kind = frame[0]
         if kind == FrameKind.VIEW:
-            self._show(decode_view_untrusted(frame, self._announced), told)
+            view = decode_view_untrusted(frame, self._announced)
+            self._lists.hold(view, self._me)
+            self._show(view, told)
+        elif kind == FrameKind.DIFFERENCE:
+            change = decode_difference_untrusted(frame, self._announced)
+            self._show(self._lists.apply(change, self._me), told)
         elif kind == FrameKind.VIEWID:
-            view = decode_view_id_untrusted(frame)
-            self._view, self._origins = view.id, {}
+            self._view, self._origins = decode_view_id_untrusted(frame).id, {}
         elif kind == FrameKind.ORIGINS:
             self._origins = decode_origins_untrusted(frame)
         else:
@@ -394,7 +410,7 @@ class SpreadSession:
                 self._heads.pop(member, None)
         if view.cause is Cause.NETWORK:
             self._losing.discard(view.group)
-        stays = self._me in view.members
+        stays = view.includes(self._me)
         if stays:
             self._views[view.group] = view
         else:

@@ -114,7 +114,7 @@ class ClientEvents:
         client = self._client(event)
         if client is None:
             return
-        if event.what in ("join", "leave"):
+        if event.what in ("join", "read", "leave"):
             if self._is_new(client, event):
                 self._request(client, event)
             return
@@ -134,7 +134,8 @@ class ClientEvents:
     def _request(self, client: ClientRecord, event: Ask) -> None:
         item = Item(client, event.m, _AGREED, (event.group,))
         item.is_request = True
-        item.joins = event.what == "join"
+        item.joins = event.what != "leave"
+        item.reads = event.what == "read"
         self._state.remember(item)
         if item.joins:
             client.joining.setdefault(event.group, deque()).append(item)

@@ -12,7 +12,7 @@ from groupcomm.sim.checkers.fifo_causal import which_order
 from groupcomm.sim.checkers.records import ClientRecord, Item, Position
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
-from groupcomm.sim.checkers.views import ProcessRecord, Stay
+from groupcomm.sim.checkers.views import ProcessRecord, Stay, reading
 from groupcomm.trace.events import Deliver, Member, Quiet, Release
 
 _RELIABLE, _FIFO, _AGREED = 1, 2, 4
@@ -111,6 +111,7 @@ class Delivery:
         for group in item.to:
             if group[0] != "#":
                 found.update(members.get(group, {}))
+                found.update(members.get(reading(group), {}))
                 continue
             target = item.targets.get(group) if item.targets is not None else None
             if target is None or target.home is not process:
@@ -124,7 +125,8 @@ class Delivery:
     def released(self, stay: Stay, item: Item) -> None:
         """Note that a daemon has released a whole message: it is owed from here on."""
         to = item.to
-        if len(to) == 1 and to[0][0] != "#" and not item.discard:
+        is_read = reading(to[0]) in stay.process.table.members
+        if len(to) == 1 and to[0][0] != "#" and not item.discard and not is_read:
             self._owe(stay, item, stay.process.table.members.get(to[0], {}))
         else:
             self._owe(stay, item, self._recipients(stay.process, item))

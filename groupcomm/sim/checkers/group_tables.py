@@ -8,7 +8,7 @@ from groupcomm.sim.checkers.membership import Stages
 from groupcomm.sim.checkers.records import ClientRecord, Item, Position, Shown, mark_of
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
-from groupcomm.sim.checkers.views import Stay, TableRecord
+from groupcomm.sim.checkers.views import Stay, TableRecord, group_of, is_reading, reading
 from groupcomm.trace.events import Release, TracePosition
 from groupcomm.trace.events import Table as TableEvent
 
@@ -86,6 +86,8 @@ class Tables:
         view, me = stay.view, stay.process.identity
         position: Position = (view.order, *START)
         for group, locals_ in table.members.items():
+            if is_reading(group):
+                continue
             members = table.groups[group]
             shown = (tuple(member.identity for member in members), "network", ())
             together = tuple(
@@ -105,9 +107,9 @@ class Tables:
         if process in client.disconnected_at:
             return
         table = process.table
-        for group in item.to if item is not None else tuple(table.groups):
+        joins = event.kind == _JOIN
+        for group in _places(table, client, item):
             members = table.groups.setdefault(group, {})
-            joins = event.kind == _JOIN
             if joins == (client in members):
                 continue
             if joins:
@@ -124,6 +126,9 @@ class Tables:
 
     def _owe(self, stay: Stay, client: ClientRecord, group: str, event: Release) -> None:
         table = stay.process.table
+        if is_reading(group):
+            self._owe_reader(stay, client, group, event)
+            return
         recipients = list(table.members.get(group, ()))
         if event.kind == _LEAVE and client.home is stay.process:
             recipients.append(client)
@@ -134,6 +139,16 @@ class Tables:
             for recipient in recipients:
                 recipient.views[group, position] = (shown, None)
                 self._holes.owe_view(recipient, group, position)
+
+    def _owe_reader(self, stay: Stay, client: ClientRecord, group: str, event: Release) -> None:
+        """Note that a reader is owed a view of its own join or leave, in which it is alone."""
+        if client.home is stay.process and event.kind != _DISCONNECT:
+            alone = (client.identity,)
+            members = alone if event.kind == _JOIN else ()
+            position = (stay.view.order, event.time, event.ring, event.bundle, 0)
+            group = group_of(group)
+            client.views[group, position] = ((members, _CAUSES[event.kind], alone), None)
+            self._holes.owe_view(client, group, position)
 
     def connected(self, stay: Stay, client: ClientRecord, event: Release) -> None:
         """Note that a connect is released."""
@@ -159,3 +174,15 @@ class Tables:
         table.gone[client] = min(place, table.gone.get(client, place))
         if table.connected.get(client.name) is client:
             del table.connected[client.name]
+
+
+def _places(table: TableRecord, client: ClientRecord, item: Item | None) -> tuple[str, ...]:
+    """Return the entries of a table that a request, or a disconnect without one, may change."""
+    if item is None:
+        return tuple(table.groups)
+    (group,) = item.to
+    reads = reading(group)
+    if client in table.groups.get(reads, {}):  # it is a reader, whatever it asks for
+        return (reads,)
+    is_member = client in table.groups.get(group, {})
+    return (reads,) if item.reads and not is_member else (group,)

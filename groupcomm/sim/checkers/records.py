@@ -99,7 +99,8 @@ class Item:
         discard: whether SELF_DISCARD is set.
         ordered: whether the sender waits for its position.
         is_request: whether it is a join or leave.
-        joins: whether it is a join.
+        joins: whether it is a join, with views or without.
+        reads: whether it is a join without views.
         accepted: the number of times that its daemon has accepted it: once for each fragment.
         count: the number of its fragments, as the first released one of them says.
         rank: its place among the accepted items of its sender at FIFO or above.
@@ -159,6 +160,7 @@ class Item:
         "ordered",
         "position",
         "rank",
+        "reads",
         "released",
         "seen",
         "sender",
@@ -180,7 +182,7 @@ class Item:
         self.discard = False
         self.ordered = False
         self.is_request = False
-        self.joins = False
+        self.joins = self.reads = False
         self.accepted = 0
         self.count = 1
         self.rank = -1

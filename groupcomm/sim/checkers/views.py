@@ -22,6 +22,8 @@ LOWEST: Final[Order] = (-1, "", 0)
 PacketBundle = tuple[int, int, int]
 """(ring, number, bundle): a place as packets name it."""
 
+_READING: Final = "\0"
+
 
 class PlaceRecord:
     """A bundle: its content, the daemons that have released it (one bit each), and its mark."""
@@ -282,8 +284,8 @@ class TableRecord:
     """The connected clients and the members of groups, by the releases of one daemon.
 
     Attributes:
-        groups: the clients in each group, in order.
-        members: the daemon's own clients in each group.
+        groups: the clients in each group, in order; its readers under `reading` of its name.
+        members: the daemon's own clients in each group, readers as before.
         connected: all connected clients by name.
         known: clients that were connected since the table began.
         gone: the clients among these whose disconnects were released since, and the places of
@@ -315,6 +317,21 @@ class TableRecord:
         groups."""
         own = [client for client in self.connected.values() if client.home is process]
         return own, {group: list(members) for group, members in self.members.items() if members}
+
+
+def reading(group: str) -> str:
+    """Return the name under which tables have the readers of a group; no group has such a one."""
+    return f"{_READING}{group}"
+
+
+def is_reading(name: str) -> bool:
+    """Return whether a name in a table stands for the readers of a group."""
+    return name.startswith(_READING)
+
+
+def group_of(name: str) -> str:
+    """Return the group of a name in a table."""
+    return name.removeprefix(_READING)
 
 
 class ProcessRecord:

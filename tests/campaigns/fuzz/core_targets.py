@@ -32,6 +32,7 @@ from groupcomm.security.sealing import Sealer
 from groupcomm.session import daemon_frames, frames
 from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
+from groupcomm.session.differences import decode_difference_untrusted, encode_difference
 from groupcomm.session.frames import FrameReader
 from groupcomm.wire import (
     bundle,
@@ -326,7 +327,9 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     ),
     "session.daemon_frames.welcome": frame(
         daemon_frames.decode_welcome_untrusted,
-        lambda value: daemon_frames.encode_welcome(value.member, value.bundle_limit),
+        lambda value: daemon_frames.encode_welcome(
+            value.member, value.bundle_limit, readers=value.readers
+        ),
     ),
     "session.daemon_frames.view_id": frame(
         daemon_frames.decode_view_id_untrusted, daemon_frames.encode_view_id
@@ -358,6 +361,9 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     ),
     "session.daemon_frames.view": frame(
         lambda raw: daemon_frames.decode_view_untrusted(raw, _VIEW), daemon_frames.encode_view
+    ),
+    "session.differences.difference": frame(
+        lambda raw: decode_difference_untrusted(raw, _VIEW), encode_difference
     ),
     "session.daemon_frames.causes": frame(
         daemon_frames.decode_causes_untrusted, daemon_frames.encode_causes

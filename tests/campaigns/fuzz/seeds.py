@@ -48,6 +48,7 @@ from groupcomm.joining.messages import (
 from groupcomm.joining.messages import Refused as AnswerRefused
 from groupcomm.security.plain import PlainSealer
 from groupcomm.session import daemon_frames, frames
+from groupcomm.session.differences import Difference, encode_difference, place_of
 from groupcomm.wire.bundle import body_payload, encode_groups
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.eviction import Eviction
@@ -112,6 +113,17 @@ _ROSTER: Final = (
             now_s=2**32,
         )
     )
+)
+
+
+_DIFFERENCE: Final = Difference(
+    group="größe",
+    id=_POSITION,
+    before=place_of(_POSITION),
+    cause=Cause.NETWORK,
+    size=3,
+    went=("d3", "größe"),
+    members=(_MEMBER, MemberId("#bob#d2", 7)),
 )
 
 
@@ -284,6 +296,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     for name, frame in to_client.items():
         yield f"session.daemon_frames.{name}", frame[4:]
     yield "session.daemon_frames.view", _group_view()[4:]
+    yield "session.differences.difference", encode_difference(_DIFFERENCE)[4:]
     causes = daemon_frames.encode_causes(_CAUSES)
     for context in (_CAUSES, CausalContext(7, None, ())):
         yield "session.daemon_frames.causes", daemon_frames.encode_causes(context)[4:]

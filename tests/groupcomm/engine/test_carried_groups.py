@@ -1,7 +1,7 @@
 """The groups that a daemon carries from view to view, and since when members are in them."""
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.config.versions import PACKED
+from groupcomm.config.versions import PACKED, Versions
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.engine.view_change import CarriedGroups
 from groupcomm.events import MemberId
@@ -34,7 +34,7 @@ def announced(bundles: list[Bundle]) -> Announcement:
 
 def test_before_the_first_view_there_is_nothing_to_announce() -> None:
     carried = CarriedGroups()
-    assert announced(carried.announce(1000, 1)) == Announcement(b"", (), (), ())
+    assert announced(carried.announce(1000, Versions())) == Announcement(b"", (), (), ())
     table = table_of((0, "u", 7), at=NOW)
     carried.restore_joins(table, [A])
     assert joined(table) == {"#u#d0": NOW}
@@ -46,9 +46,9 @@ def test_the_groups_of_the_last_complete_view_are_announced_with_those_who_came_
     carried.keep_members([A, B])
     together = tuple(sorted((each.number, each.incarnation.random_id) for each in (A, B)))
     expected = Announcement(KEY, together, ((7, "u"),), (("g", (7,)),))
-    assert announced(carried.announce(1000, 1)) == expected
+    assert announced(carried.announce(1000, Versions())) == expected
     carried.keep_members([A, C])
-    assert announced(carried.announce(1000, 1)).together == (
+    assert announced(carried.announce(1000, Versions())).together == (
         together[together.index((A.number, ord("a")))],
     )
 
@@ -58,7 +58,9 @@ def test_an_announcement_is_packed_once_all_daemons_can_read_that() -> None:
     groups = "".join(map(chr, range(0x61, 0x7B)))
     members = [(0, f"user-with-a-long-name-{n}", n) for n in range(1, 40)]
     carried.replace(table_of(*members, at=EARLIER, groups=groups), KEY, [A])
-    plain, packed = (carried.announce(1000, version) for version in (PACKED - 1, PACKED))
+    plain, packed = (
+        carried.announce(1000, Versions(highest=version)) for version in (PACKED - 1, PACKED)
+    )
     assert len(packed) < len(plain)
     assert announced(packed) == announced(plain)
 

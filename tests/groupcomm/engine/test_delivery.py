@@ -46,7 +46,7 @@ class Recorder:
 
     # ---- the groups ----
 
-    def begin(self, announcements: object) -> None:
+    def begin(self, announcements: object, old: object) -> None:
         self._note("begin")
 
     def sender(self, some: Bundle) -> SimpleNamespace:
@@ -123,6 +123,7 @@ class Daemon:
             clock=self.ring_clock,
             sessions=cast(Any, self.recorder),
             on_complete=lambda: self.recorder.log.append("complete"),
+            old_groups=lambda: None,
             restore_joins=lambda table: self.recorder.log.append("joins restored"),
             on_key_report=lambda daemon, some: self.recorder.log.append(f"keys of {daemon}"),
             on_report=lambda daemon, some: self.recorder.log.append(f"report of {daemon}"),

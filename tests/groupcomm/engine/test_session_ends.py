@@ -91,7 +91,7 @@ def test_a_client_that_is_too_slow_for_a_view_is_cut_off(
     sessions = clients.core.sessions
     backlog = sessions.backlog.size
     if when == "begins":
-        sessions.begin(VIEW, GroupTable(0), [], several=False)
+        sessions.begin(VIEW, GroupTable(0), [], several=False, readers=True)
     else:
         sessions.end_regular(["a"])
     assert session.state is State.CLOSING

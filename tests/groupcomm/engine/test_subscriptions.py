@@ -1,8 +1,16 @@
 """A daemon subscribes to a group before it joins; what waits for that, and what does not."""
 
+import pytest
+
 from groupcomm.engine.backlog import Backlog, Subscriptions
 from groupcomm.level import ServiceLevel
-from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.bundle import (
+    WITHOUT_VIEWS,
+    Bundle,
+    BundleKind,
+    decode_body_untrusted,
+    encode_body,
+)
 
 JOIN, LEAVE, MESSAGES = BundleKind.JOIN, BundleKind.LEAVE, BundleKind.MESSAGES
 SUBSCRIBE, UNSUBSCRIBE = BundleKind.SUBSCRIBE, BundleKind.UNSUBSCRIBE
@@ -104,3 +112,24 @@ def test_a_new_view_looks_at_everything_anew() -> None:
     ]
     daemon.subscriptions.begin([], several=False)
     assert daemon.numbered() == [(2, JOIN, "h")]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_join_without_views_is_a_plain_one_where_a_daemon_does_not_know_them(known: bool) -> None:
+    """An earlier daemon would refuse the whole packet."""
+    backlog = Backlog()
+    subscriptions = Subscriptions(backlog)
+    body = encode_body(BundleKind.JOIN, ServiceLevel.AGREED, WITHOUT_VIEWS, 7, ("g",), b"")
+    waiting, later = (decode_body_untrusted(body) for _ in range(2))
+    for bundle in (waiting, later):
+        bundle.address(1, "u", ())
+    subscriptions.admit(waiting)
+    assert waiting.flags == WITHOUT_VIEWS, "before any view nobody knows"
+    subscriptions.begin([], several=False, readers=known)
+    subscriptions.admit(later)
+    assert list(backlog) == [waiting, later]
+    for bundle in (waiting, later):
+        again = decode_body_untrusted(bundle.body)
+        assert (again.flags, again.groups, again.message) == (bundle.flags, ("g",), 7)
+        assert bundle.flags == (WITHOUT_VIEWS if known else 0)
+        assert sum(map(len, bundle.record())) == bundle.size

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.events import GroupView, MemberId
+from groupcomm.groups.changes import GroupChange
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.table import Member
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
+    WITHOUT_VIEWS,
     Bundle,
     BundleKind,
     control_bundle,
@@ -47,8 +49,12 @@ class Audience:
         assert sender.connection == bundle.session
         self.delivered += [(connection, bundle.message) for connection in connections]
 
-    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
-        self.views += [(connection, view) for connection in connections]
+    def show_change(
+        self, connections: Iterable[int], change: GroupChange, own: int | None = None
+    ) -> None:
+        self.views += [(connection, change.view()) for connection in connections]
+        if own is not None:
+            self.views.append((own, change.view(own=True)))
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         self.aborted += [(connection, sender.name, message) for connection in connections]
@@ -84,9 +90,9 @@ class Stage:
         time: the stamp of the last bundle.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, view: View = VIEW) -> None:
         self.audience = [Audience(), Audience()]
-        self.groups = [Groups(VIEW, me, self.audience[me]) for me in range(2)]
+        self.groups = [Groups(view, me, self.audience[me]) for me in range(2)]
         self.time = 0
 
     def place(self, daemon: int, bundle: Bundle) -> Bundle:
@@ -113,14 +119,27 @@ class Stage:
         bundle.address(connection, user, ())
         self.release(daemon, bundle)
 
-    def change(self, kind: BundleKind, daemon: int, connection: int, user: str, group: str) -> None:
+    def change(
+        self,
+        kind: BundleKind,
+        daemon: int,
+        connection: int,
+        user: str,
+        group: str,
+        flags: int = 0,
+    ) -> None:
         """A join or a leave."""
-        bundle = decode_body_untrusted(encode_body(kind, ServiceLevel.AGREED, 0, 1, (group,), b""))
+        body = encode_body(kind, ServiceLevel.AGREED, flags, 1, (group,), b"")
+        bundle = decode_body_untrusted(body)
         bundle.address(connection, user, ())
         self.release(daemon, bundle)
 
     def join(self, daemon: int, connection: int, user: str, group: str) -> None:
         self.change(BundleKind.JOIN, daemon, connection, user, group)
+
+    def read(self, daemon: int, connection: int, user: str, group: str) -> None:
+        """A join without views."""
+        self.change(BundleKind.JOIN, daemon, connection, user, group, WITHOUT_VIEWS)
 
     def leave(self, daemon: int, connection: int, user: str, group: str) -> None:
         self.change(BundleKind.LEAVE, daemon, connection, user, group)

@@ -199,7 +199,7 @@ def test_a_daemon_announces_its_own_sessions_and_their_groups_in_the_order_of_th
         daemon, number = sessions[place % len(sessions)]
         member = members[daemon, number]
         if group in member.groups:
-            table.leave(member, group)
+            table.leave(member, group, START)
             if daemon == 1:
                 joined[group].remove(number)
         else:

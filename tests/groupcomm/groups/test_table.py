@@ -29,8 +29,8 @@ def test_a_group_ends_with_its_last_member() -> None:
     for member in table.sessions.values():
         table.join(member, "g", START)
     for member in list(table.sessions.values()):
-        table.leave(member, "g")
-    assert (table.groups, table.local) == ({}, {})
+        table.leave(member, "g", START)
+    assert (table.groups, table.local, table.shown) == ({}, {}, {})
 
 
 def test_the_digest_depends_on_the_content_not_on_the_way_there() -> None:
@@ -40,7 +40,7 @@ def test_the_digest_depends_on_the_content_not_on_the_way_there() -> None:
         for number in order:
             table.join(table.sessions[number % 2, number], "g", START)
     assert one.digest == other.digest != empty
-    one.leave(one.sessions[1, 1], "g")
+    one.leave(one.sessions[1, 1], "g", START)
     assert one.digest != other.digest
     one.join(one.sessions[1, 1], "h", START)
     assert one.digest != other.digest, "another group is another state"

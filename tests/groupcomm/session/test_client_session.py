@@ -33,7 +33,14 @@ from groupcomm.session.daemon_frames import (
     encode_welcome,
 )
 from groupcomm.session.daemon_session import SessionLimits
-from groupcomm.wire.bundle import SELF_DISCARD, BundleKind, encode_body
+from groupcomm.session.frames import FrameReader
+from groupcomm.wire.bundle import (
+    SELF_DISCARD,
+    WITHOUT_VIEWS,
+    BundleKind,
+    decode_body_untrusted,
+    encode_body,
+)
 from groupcomm.wire.messages import encode_fragment
 from tests.groupcomm.session.pair import DAEMONS, PLENTY, VIEW, Pair, whole_delivery
 from tests.groupcomm.wire.payloads import encode_messages
@@ -414,3 +421,23 @@ def test_a_group_is_joined_once_and_left_once() -> None:
         client.join("g")
     client.leave("g")
     assert client.join("g") == client.leave("g") - 1
+
+
+@pytest.mark.parametrize("readers", [True, False])
+def test_a_join_without_views_is_marked_if_the_daemon_knows_it(readers: bool) -> None:
+    """A daemon of an earlier release would end the session."""
+    client = ClientSession("ann")
+    client.receive(encode_welcome(ANN, 1000, readers=readers) + encode_view_id(DAEMONS))
+    client.pop_output(PLENTY)
+    client.join("g", views=False)
+    client.join("h")
+    frames = [frame[2:] for frame in FrameReader(PLENTY).feed(client.pop_output(PLENTY))]
+    flags = [decode_body_untrusted(body).flags for body in frames]
+    assert flags == [WITHOUT_VIEWS if readers else 0, 0]
+
+
+def test_a_session_may_ask_for_its_own_views_alone() -> None:
+    plain, quiet = (
+        ClientSession("u", own_views_only=wish).pop_output(PLENTY)[6:10] for wish in (False, True)
+    )
+    assert int.from_bytes(quiet) == int.from_bytes(plain) | 256 != int.from_bytes(plain)

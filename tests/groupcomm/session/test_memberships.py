@@ -1,5 +1,6 @@
 """The groups of a session at its client: what was asked for, and what the program was told."""
 
+import msgspec
 import pytest
 
 from groupcomm.clocks.stamp import Position
@@ -56,3 +57,38 @@ def test_what_was_refused_may_be_asked_again() -> None:
     memberships.refuse("other")
     assert memberships.asked == set()
     memberships.join("g")
+
+
+def test_who_changes_to_another_kind_of_membership_waits_for_the_end_of_the_one_before() -> None:
+    """Their answers could not be told apart."""
+    memberships, me = Memberships(), MemberId("#ann#a", 1)
+    view = GroupView(
+        group="g",
+        id=Position(VIEW, 1, 0, 0, 0),
+        members=(me,),
+        cause=Cause.JOIN,
+        changed=(me,),
+        vs_set=(me,),
+        own=True,
+    )
+    memberships.join("g", views=False)
+    memberships.update(view, me)
+    memberships.leave("g")
+    with pytest.raises(LocalProtocolError, match=r"still leaves 'g'.*with views"):
+        memberships.join("g")
+    memberships.join("g", views=False)
+    memberships.leave("g")
+    memberships.update(msgspec.structs.replace(view, members=(), cause=Cause.LEAVE), me)
+    assert memberships.reads == set()
+    memberships.join("g")
+    memberships.update(view, me)
+    memberships.leave("g")
+    with pytest.raises(LocalProtocolError, match="without views"):
+        memberships.join("g", views=False)
+
+
+def test_who_may_not_read_a_group_does_not_read_it() -> None:
+    memberships = Memberships()
+    memberships.join("g", views=False)
+    memberships.refuse("g")
+    assert (memberships.asked, memberships.reads) == (set(), set())

@@ -121,7 +121,8 @@ MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT, STATE = range(7)
         (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\2#a"), "name"),
         (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\1g" * 256), "bundle"),
         (raw_body(JOIN, 5, 0, 1, 0, 1, payload=b""), "bundle"),  # not AGREED
-        (raw_body(JOIN, 4, 1, 1, 0, 1, payload=b""), "bundle"),  # with a flag
+        (raw_body(JOIN, 4, 2, 1, 0, 1, payload=b""), "bundle"),  # with an unknown flag
+        (raw_body(LEAVE, 4, 1, 1, 0, 1, payload=b""), "bundle"),
         (raw_body(JOIN, 4, 0, 1, 0, 2, payload=b""), "bundle"),  # a join of several groups
         (raw_body(JOIN, 4, 0, 1, 0, 1, payload=b"x"), "bundle"),
         (raw_body(JOIN, 4, 0, 1, 0, 1, groups=b"", payload=b""), "bundle"),

@@ -19,7 +19,9 @@ ALL = (KIM, LEE, MAX)
 
 
 def election_of(me: MemberId, candidates: int | None) -> Election:
-    protocol = SimpleNamespace(is_open=True, has_view_waiting=False, check_own=lambda: None)
+    protocol = SimpleNamespace(
+        is_open=True, has_view_waiting=False, views=True, check_own=lambda: None
+    )
     connection: Any = SimpleNamespace(
         member=me, view=None, loop=TrioLoop(), protocol=protocol, read_ready=lambda: None
     )

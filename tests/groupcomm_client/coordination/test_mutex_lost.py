@@ -28,7 +28,9 @@ class Alone:
         self.counter = 7
         self.used: list[bytes] = []
         before = self.daemons(7, "abc", "abc")
-        protocol = SimpleNamespace(is_open=True, has_view_waiting=False, check_own=lambda: None)
+        protocol = SimpleNamespace(
+            is_open=True, has_view_waiting=False, views=True, check_own=lambda: None
+        )
         connection: Any = SimpleNamespace(
             member=ANN, view=before, loop=TrioLoop(), protocol=protocol, read_ready=lambda: None
         )

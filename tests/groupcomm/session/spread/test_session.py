@@ -2,6 +2,7 @@
 
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,8 @@ from groupcomm.session.daemon_frames import (
     encode_view_id,
     encode_welcome,
 )
-from groupcomm.session.frames import FrameReader
+from groupcomm.session.differences import Difference, encode_difference, place_of
+from groupcomm.session.frames import Capability, FrameReader, decode_hello_untrusted
 from groupcomm.session.requests import NOTHING, TRANSLATED_WORK
 from groupcomm.session.spread import layout
 from groupcomm.session.spread import session as module
@@ -397,3 +399,40 @@ def test_a_read_does_so_much_work_and_leaves_the_rest(raw: bytes) -> None:
     assert work == count * TRANSLATED_WORK
     assert reads >= count * TRANSLATED_WORK // READ_WORK
     assert (session.held_bytes, session.read) == (0, count)
+
+
+@pytest.mark.parametrize(("flags", "wants"), [(b"\x01", True), (b"\x00", False)])
+def test_who_wants_no_membership_messages_asks_the_daemon_for_none(
+    flags: bytes, wants: bool
+) -> None:
+    handshake = Handshake()
+    handshake.receive_untrusted(b"\x04\x04\x00" + flags + b"\x03ann")
+    handshake.receive_untrusted(b"NULL".ljust(90, b"\0"))
+    (hello,) = FrameReader(2**20).feed(SpreadSession(handshake, "ann").hello())
+    asked = Capability(decode_hello_untrusted(hello).capabilities)
+    assert (Capability.NO_VIEWS in asked) != wants
+    assert (Capability.ORIGINS in asked) == wants
+    assert Capability.DIFFERENCES in asked
+
+
+def test_a_difference_becomes_the_same_message_as_the_whole_view() -> None:
+    """Spread's programs get whole lists in any case."""
+    before = group_view(Cause.JOIN, [CAT, ANN], changed=(ANN,), vs_set=(ANN,), own=True)
+    after = group_view(Cause.JOIN, [CAT, ANN, BEN], changed=(BEN,), vs_set=(CAT, ANN))
+    after = msgspec.structs.replace(after, id=Position(VIEW, 6, 0, 0, 0))
+    change = Difference(
+        group="room",
+        id=after.id,
+        before=place_of(before.id),
+        cause=Cause.JOIN,
+        size=3,
+        members=(BEN,),
+    )
+    told = []
+    for frame in (encode_view(after), encode_difference(change)):
+        session = opened()
+        session.translate(encode_view(before))
+        told.append(session.translate(frame))
+    assert told[0] == told[1] != b""
+    with pytest.raises(BadDatagram, match="difference"):
+        session.translate(encode_difference(change))

@@ -1,0 +1,92 @@
+"""Group lists: the member lists that a client holds, which differences change.
+
+Pure. A whole view (VIEW) begins a list, each DIFFERENCE leads to the next view. A difference that
+does not fit the list that is held was lost, repeated or out of order before: the session ends.
+"""
+
+from operator import attrgetter
+from typing import Final, cast
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.errors import BadDatagram
+from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.member_lists import ListVersion, MemberList
+from groupcomm.session.differences import Difference, place_of
+
+UNFIT: Final = "difference"
+"""The reason of the error of a difference that does not fit."""
+
+
+class GroupLists:
+    """The lists of the groups of one session, by name, each with the id of its latest view."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[MemberList[MemberId], Position]] = {}
+
+    def hold(self, view: GroupView, me: MemberId | None) -> None:
+        """Hold the list of a whole view; none if the session is not in it."""
+        if me is not None and view.includes(me):
+            self._held[view.group] = (MemberList(view.members), view.id)
+        else:
+            self._held.pop(view.group, None)
+
+    def apply(self, change: Difference, me: MemberId | None) -> GroupView:
+        """Return the view that a difference leads to.
+
+        Raises:
+            BadDatagram: it does not fit the view that is held.
+        """
+        held, at = self._held.get(change.group, (None, None))
+        if held is None or at is None or place_of(at) != change.before:
+            shown = "none" if at is None else at
+            raise BadDatagram(UNFIT, f"{change.group!r} at {shown} is not {change.before}")
+        own = change.cause is Cause.LEAVE and change.members[0] == me
+        together = _apply(held, change)
+        if together is None or held.size != change.size:
+            text = f"{change.cause.name} does not lead to {change.size} members of {change.group!r}"
+            raise BadDatagram(UNFIT, text)
+        if own:
+            del self._held[change.group]
+        else:
+            self._held[change.group] = (held, change.id)
+        return GroupView(
+            group=change.group,
+            id=change.id,
+            members=_as_tuple(held.version),
+            cause=change.cause,
+            changed=() if change.cause is Cause.NETWORK else change.members,
+            vs_set=() if own else _as_tuple(together),
+            own=own,
+        )
+
+
+def _apply(held: MemberList[MemberId], change: Difference) -> ListVersion[MemberId] | None:
+    """Change a list; return who came along, and None if the difference does not fit."""
+    before = held.version
+    match change.cause:
+        case Cause.JOIN:
+            return before if held.join(change.members[0]) else None
+        case Cause.LEAVE | Cause.DISCONNECT:
+            return held.version if held.leave(change.members[0]) else None
+        case Cause.NETWORK:
+            return _regroup(held, change)
+
+
+def _regroup(held: MemberList[MemberId], change: Difference) -> ListVersion[MemberId]:
+    """Replace the members of daemons that went by those that came; order them by their daemons.
+
+    That is the order in which all daemons begin a view. It costs as much as the list is long, but
+    is as rare as views of the daemons.
+    """
+    went = frozenset(change.went)
+    home = attrgetter("daemon")
+    stayed = sorted((one for one in held.version if one.daemon not in went), key=home)
+    held.replace(sorted([*stayed, *change.members], key=home))
+    return MemberList(stayed).version if change.members else held.version
+
+
+def _as_tuple(version: ListVersion[MemberId]) -> tuple[MemberId, ...]:
+    """Return a version as the view takes it, which makes a tuple of it when it is read."""
+    return cast("tuple[MemberId, ...]", version)

@@ -1,0 +1,301 @@
+"""Changes of groups at a daemon: shared frames, what they cost, and the views that they lead to."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import pytest
+from hypothesis import given
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.engine.access_control import AccessControl
+from groupcomm.engine.change_frames import ChangeFrames, ListsShown
+from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.groups.changes import GroupChange, change_of_daemons
+from groupcomm.groups.table import GroupTable
+from groupcomm.security.access import Access, Rule, Verb
+from groupcomm.security.quotas import Quotas
+from groupcomm.session.client_session import ClientSession
+from groupcomm.session.daemon_frames import decode_view_untrusted
+from groupcomm.session.daemon_session import DaemonSession, SessionLimits
+from groupcomm.session.differences import decode_difference_untrusted
+from groupcomm.session.frames import FrameKind
+from groupcomm.session.group_lists import GroupLists
+from tests.groupcomm.engine.clients import PLENTY, Clients
+from tests.groupcomm.groups.stage import VIEW, Audience, Stage
+from tests.groupcomm.groups.test_groups import ACTS
+
+OLD: Final = ViewId(1, "a", 1)
+NEW: Final = ViewId(2, "a", 2)
+
+
+def session_of(connection: int, *, takes: bool = True, name: str = "") -> DaemonSession:
+    session = DaemonSession(connection, limits=SessionLimits())
+    session.takes_differences = takes
+    session.member = MemberId(name or f"#u{connection}#a", connection)
+    return session
+
+
+class Told(Audience):
+    """The sessions of one daemon, each with a client that keeps its lists.
+
+    Every second one is of an older release, and gets whole lists.
+    """
+
+    def __init__(self, home: str) -> None:
+        super().__init__()
+        self.home = home
+        self.frames = ListsShown(AccessControl())
+        self.lists: dict[int, GroupLists] = {}
+
+    def show_change(
+        self, connections: Iterable[int], change: GroupChange, own: int | None = None
+    ) -> None:
+        frames = ChangeFrames(change)
+        for connection in [*connections] if own is None else [*connections, own]:
+            session = session_of(
+                connection, takes=connection % 2 == 0, name=f"#u{connection}#{self.home}"
+            )
+            frame = self.frames.frame_for(session, frames, own=connection == own)[4:]
+            found = self._read(session, frame)
+            expected = change.view(own=connection == own)
+            assert found == expected, "whichever form tells it"
+            self.views.append((connection, found))
+
+    def _read(self, session: DaemonSession, frame: bytes) -> GroupView:
+        lists = self.lists.setdefault(session.connection, GroupLists())
+        if frame[0] == FrameKind.VIEW:
+            view = decode_view_untrusted(frame, VIEW.id)
+            lists.hold(view, session.member)
+            return view
+        assert session.takes_differences
+        return lists.apply(decode_difference_untrusted(frame, VIEW.id), session.member)
+
+
+@given(ACTS)
+def test_differences_lead_to_the_same_views_as_whole_lists(
+    acts: list[tuple[str, int, int, str]],
+) -> None:
+    stage = Stage()
+    for groups, name in zip(stage.groups, "ab", strict=True):
+        groups._audience = Told(name)
+    present: set[tuple[int, int]] = set()
+    for act, daemon, connection, group in acts:
+        user = f"u{connection}"
+        known = (daemon, connection) in present
+        if act == "connect" and not known:
+            stage.connect(daemon, connection, user)
+            present.add((daemon, connection))
+        elif act == "disconnect" and known:
+            stage.disconnect(daemon, connection, user)
+            present.remove((daemon, connection))
+        elif act in ("join", "leave"):
+            (stage.join if act == "join" else stage.leave)(daemon, connection, user, group)
+
+
+# ---- a change of daemons ----
+
+
+def table_of(groups: dict[str, str], homes: str, view: ViewId) -> GroupTable:
+    """Return the groups of daemon a; members are named by a letter, and `homes` are its daemons."""
+    table = GroupTable(0)
+    for group, members in groups.items():
+        for at in range(0, len(members), 2):
+            name, home = members[at], members[at + 1]
+            index = homes.index(home)
+            member = table.sessions.get((index, ord(name))) or table.connect(
+                index, MemberId(f"#{name}#{home}", ord(name))
+            )
+            table.join(member, group, Position(view, 0, 0, 0, 0))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "together", "went", "came"),
+    [
+        ("1a2b3a", "1a3a2b", "ab", "", ""),  # all have come along
+        ("1a2b3c", "1a3c", "ac", "b", ""),  # the members at b are lost
+        ("1a2b", "1a2b3c", "ab", "", "3c"),  # another part of the cluster joins
+        ("1a2b", "1a2b", "a", "b", "2b"),  # b was elsewhere meanwhile
+        ("1a2b3c", "1a4b", "a", "bc", "4b"),
+    ],
+)
+def test_a_change_of_daemons_says_which_of_their_members_went_and_came(
+    before: str, after: str, together: str, went: str, came: str
+) -> None:
+    old, table = table_of({"g": before}, "abc", OLD), table_of({"g": after}, "abc", NEW)
+    start = Position(NEW, 0, 0, 0, 0)
+    along = frozenset(map("abc".index, together))
+    change = change_of_daemons("g", start, table, old, along, "abc")
+    assert change.before == Position(OLD, 0, 0, 0, 0)
+    assert "".join(change.went) == went
+    assert "".join(one.user + one.daemon for one in change.came) == came
+    lists, me = GroupLists(), MemberId("#1#a", ord("1"))
+    held = GroupChange(
+        group="g", id=change.before, before=None, cause=Cause.JOIN, members=old.groups["g"]
+    )
+    lists.hold(held.view(), me)
+    frame = ChangeFrames(change).difference()
+    assert lists.apply(decode_difference_untrusted(frame[4:], NEW), me) == change.view()
+
+
+@pytest.mark.parametrize("after", ["1a4b", "1a2b4b", "1a4b2b"])
+def test_members_that_no_correct_daemon_brings_along_are_told_as_a_whole_list(after: str) -> None:
+    """Daemon b says that it came along, but with members that it did not have."""
+    old, table = table_of({"g": "1a2b"}, "ab", OLD), table_of({"g": after}, "ab", NEW)
+    start = Position(NEW, 0, 0, 0, 0)
+    change = change_of_daemons("g", start, table, old, frozenset((0, 1)), "ab")
+    assert change.before is None
+    frames = ChangeFrames(change)
+    frame = ListsShown(AccessControl()).frame_for(session_of(49), frames, own=False)
+    assert decode_view_untrusted(frame[4:], NEW) == change.view()
+
+
+def test_a_group_of_which_nobody_here_had_a_view_is_told_as_a_whole_list() -> None:
+    table = table_of({"g": "1a2b"}, "ab", NEW)
+    start = Position(NEW, 0, 0, 0, 0)
+    change = change_of_daemons("g", start, table, GroupTable(0), frozenset((0,)), "ab")
+    assert change.before is None
+    assert change.view().vs_set == (MemberId("#1#a", 49),)
+
+
+# ---- who may not see the members ----
+
+
+def test_who_may_see_the_members_again_gets_the_whole_list_and_then_differences() -> None:
+    """What it held meanwhile was only itself, which no difference is about."""
+    control = AccessControl()
+    shown, session = ListsShown(control), session_of(2)
+    hidden = Access(rules=(Rule(("*",), ("g",), frozenset((Verb.JOIN,))),))
+    stage = Stage()
+    changes: list[GroupChange] = []
+
+    class Kept(Audience):
+        def show_change(
+            self, connections: Iterable[int], change: GroupChange, own: int | None = None
+        ) -> None:
+            if 2 in (*connections, own):
+                changes.append(change)
+                frame = shown.frame_for(session, ChangeFrames(change), own=own == 2)
+                kinds.append(FrameKind(frame[4]))
+
+    kinds: list[FrameKind] = []
+    stage.groups[0]._audience = Kept()
+    for connection in (2, 3, 4, 5, 6):
+        stage.connect(0, connection, f"u{connection}")
+        control.set_rules(hidden if connection in (3, 4) else Access(), Quotas())
+        stage.join(0, connection, f"u{connection}", "g")
+    view, difference = FrameKind.VIEW, FrameKind.DIFFERENCE
+    assert kinds == [view, view, view, view, difference]
+    assert shown.is_whole_everywhere
+
+
+# ---- what it costs ----
+
+
+def names_in(frame: bytes) -> int:
+    """Return the number of members that a frame about a view names."""
+    if frame[0] == FrameKind.VIEW:
+        view = decode_view_untrusted(frame, OLD)
+        return len(view.members) + len(view.changed) + len(view.vs_set)
+    if frame[0] == FrameKind.DIFFERENCE:
+        return len(decode_difference_untrusted(frame, OLD).members)
+    return 0
+
+
+class Crowd:
+    """Programs of one daemon that join one group one after the other."""
+
+    def __init__(self, size: int, *, differences: bool = True) -> None:
+        self.clients = Clients()
+        self.programs = [self.clients.start(f"u{number}") for number in range(size)]
+        for program in self.programs:
+            if not differences:
+                user = self.clients.sessions[program].user
+                self.clients.sessions[program] = ClientSession(user, differences=False)
+            self.clients.talk(program)
+        self.frames: dict[int, list[bytes]] = {program: [] for program in self.programs}
+
+    def join_all(self) -> None:
+        """Let all join in one step."""
+        for program in self.programs:
+            self.clients.sessions[program].join("g")
+        self.step()
+
+    def step(self) -> None:
+        """Carry out what all have asked for in one step; keep the frames that come of it."""
+        self.clients.step(*map(self.clients.said, self.programs))
+        for program, frames in self.frames.items():
+            parts = self.clients.core.pop_output(program, PLENTY)
+            frames += [part for part in parts if isinstance(part, bytes)]
+
+    def names(self, program: int) -> int:
+        return sum(names_in(frame[4:]) for frame in self.frames[program])
+
+
+@pytest.mark.parametrize("size", [20, 150])
+def test_a_member_gets_about_as_many_names_as_there_are_members(size: int) -> None:
+    """Not the square: its own list once, and one name for each member that comes later."""
+    crowd = Crowd(size)
+    crowd.join_all()
+    counted = [crowd.names(program) for program in crowd.programs]
+    assert max(counted) <= size + 2
+    assert min(counted) >= size
+    older = Crowd(20, differences=False)
+    older.join_all()
+    assert max(older.names(program) for program in older.programs) == 2 * sum(range(1, 21)) + 1
+
+
+def test_all_members_get_the_same_bytes_of_a_change() -> None:
+    """They are encoded once, and not copied for anybody."""
+    crowd = Crowd(12)
+    crowd.join_all()
+    for frames in crowd.frames.values():
+        frames.clear()
+    crowd.clients.sessions[crowd.programs[3]].leave("g")
+    crowd.step()
+    told = [frame for frames in crowd.frames.values() for frame in frames]
+    told = [frame for frame in told if frame[4] == FrameKind.DIFFERENCE]
+    assert len(told) == 12, "also the one that has left"
+    assert len(set(map(id, told))) == 1
+
+
+def test_a_churning_member_costs_the_others_its_name_each_time() -> None:
+    crowd = Crowd(100)
+    crowd.join_all()
+    before = crowd.names(crowd.programs[0])
+    sizes = sum(map(len, crowd.frames[crowd.programs[0]]))
+    churner = crowd.clients.sessions[crowd.programs[50]]
+    for _ in range(10):
+        churner.leave("g")
+        churner.join("g")
+    crowd.step()
+    assert crowd.names(crowd.programs[0]) - before == 20
+    assert sum(map(len, crowd.frames[crowd.programs[0]])) - sizes < 20 * 100
+
+
+def test_who_wants_no_views_gets_its_own_join_and_leave_alone() -> None:
+    """And it keeps nobody else from getting differences."""
+    crowd = Crowd(4)
+    quiet, reader, *others = crowd.programs
+    sessions = crowd.clients.core.sessions
+    sessions.by_connection[quiet].takes_views = False
+    crowd.clients.sessions[quiet].join("g")
+    crowd.clients.sessions[reader].join("g", views=False)
+    for program in others:
+        crowd.clients.sessions[program].join("g")
+    crowd.step()
+    assert [crowd.names(program) for program in (quiet, reader)] == [3, 3]
+    assert [crowd.names(program) for program in others] == [5, 5], "with the quiet member"
+    for program in (quiet, reader):
+        crowd.clients.sessions[program].leave("g")
+    crowd.step()
+    assert [crowd.names(program) for program in (quiet, reader)] == [4, 4]
+    assert [crowd.names(program) for program in others] == [6, 6]
+    assert sessions._output._lists_shown.is_whole_everywhere
+
+
+def test_a_session_that_may_not_see_members_is_forgotten_with_its_end() -> None:
+    shown, session = ListsShown(AccessControl()), session_of(2)
+    shown._hidden[2] = {"g"}
+    shown.forget(session.connection)
+    assert shown.is_whole_everywhere

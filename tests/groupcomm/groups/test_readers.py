@@ -1,0 +1,165 @@
+"""Readers: sessions that get the messages of a group, and are no members of it."""
+
+import attrs
+import pytest
+
+from groupcomm.config.versions import SPOKEN
+from groupcomm.events import Cause
+from groupcomm.groups.announcement import (
+    NOTHING,
+    Announcement,
+    Announcements,
+    announce,
+    cut_announcement,
+    decode_announcement,
+)
+from groupcomm.groups.groups import Groups
+from groupcomm.groups.pruning import Reach
+from groupcomm.wire.bundle import body_payload
+from tests.groupcomm.groups.stage import VIEW, Audience, Stage, messages
+
+KNOWING = attrs.evolve(VIEW, versions=SPOKEN)
+"""A view of two daemons that know readers."""
+
+
+def stage_with_a_reader() -> Stage:
+    """anna at daemon 0 and ben at daemon 1 are members; cora at daemon 1 reads."""
+    stage = Stage(KNOWING)
+    for daemon, connection, user in ((0, 1, "anna"), (1, 1, "ben"), (1, 2, "cora")):
+        stage.connect(daemon, connection, user)
+        (stage.read if user == "cora" else stage.join)(daemon, connection, user, "g")
+    return stage
+
+
+def names(stage: Stage, daemon: int) -> list[str]:
+    return [str(member) for member in stage.groups[daemon].table.member_ids("g")]
+
+
+def test_a_reader_gets_messages_and_nobody_gets_a_view_of_it() -> None:
+    stage = stage_with_a_reader()
+    for daemon in (0, 1):
+        assert names(stage, daemon) == ["#anna#a/1", "#ben#b/1"]
+    assert [number for number, _ in stage.audience[0].views] == [1, 1], "of anna and of ben"
+    number, view = stage.audience[1].views[-1]
+    assert (number, view.own, view.cause) == (2, True, Cause.JOIN)
+    (me,) = view.members
+    assert (me.user, view.changed, view.vs_set) == ("cora", (me,), (me,))
+    stage.release(0, messages(1, "anna", "g"))
+    stage.release(0, messages(1, "anna", "h", "g"))
+    assert stage.audience[1].delivered == [(1, 1), (2, 1)] * 2
+    for audience in stage.audience:
+        audience.views.clear()
+    stage.leave(1, 2, "cora", "g")
+    ((number, view),) = stage.audience[1].views
+    assert (number, view.own, view.cause, view.members) == (2, True, Cause.LEAVE, ())
+    assert (view.changed, view.vs_set) == ((me,), ())
+    stage.release(0, messages(1, "anna", "g"))
+    assert stage.audience[1].delivered[-1] == (1, 1)
+    assert stage.audience[0].views == []
+    assert stage.audience[1].leaves == ["g"]
+
+
+def test_a_reader_that_disconnects_goes_without_a_view() -> None:
+    stage = stage_with_a_reader()
+    for audience in stage.audience:
+        audience.views.clear()
+    stage.disconnect(1, 2, "cora")
+    assert [audience.views for audience in stage.audience] == [[], []]
+    assert stage.groups[1].table.reading == {}
+    digests = [audience.digests for audience in stage.audience]
+    assert digests[0] == digests[1]
+
+
+def test_members_and_readers_do_not_become_the_other_by_asking_again() -> None:
+    stage = stage_with_a_reader()
+    before = [list(audience.views) for audience in stage.audience]
+    stage.join(1, 2, "cora", "g")
+    stage.read(1, 1, "ben", "g")
+    assert [audience.views for audience in stage.audience] == before
+    assert list(stage.groups[1].table.reading["g"]) == [2]
+
+
+def test_the_tables_tell_members_from_readers() -> None:
+    member, reader = Stage(KNOWING), Stage(KNOWING)
+    for stage in (member, reader):
+        stage.connect(0, 1, "anna")
+    member.join(0, 1, "anna", "g")
+    reader.read(0, 1, "anna", "g")
+    assert member.audience[1].digests[-1] != reader.audience[1].digests[-1]
+    for stage in (member, reader):
+        stage.leave(0, 1, "anna", "g")
+    assert member.audience[1].digests[-1] == reader.audience[1].digests[-1]
+
+
+def test_beside_a_daemon_that_knows_no_readers_they_are_members() -> None:
+    stage = Stage()
+    stage.connect(0, 1, "anna")
+    stage.read(0, 1, "anna", "g")
+    assert names(stage, 0) == names(stage, 1) == ["#anna#a/1"]
+
+
+# ---- from view to view ----
+
+
+def announced(announcement: Announcement) -> Announcement:
+    """Return what another daemon has of it."""
+    bundles = cut_announcement(announcement, 1000)
+    return decode_announcement(b"".join(bytes(body_payload(each.body)) for each in bundles), "b")
+
+
+def test_readers_are_announced_and_read_on_in_the_next_view() -> None:
+    old = stage_with_a_reader().groups
+    audience = Audience()
+    groups = Groups(KNOWING, 1, audience)
+    announcements = Announcements(["a", "b"])
+    for daemon in (0, 1):
+        found = announce(old[daemon].table, b"k", ((1, 1),))
+        announcements.whole[daemon] = announced(found)
+        assert announcements.whole[daemon] == found
+    assert announcements.whole[1].readers == (("g", (2,)),)
+    groups.begin(announcements, old[1].table)
+    assert [(number, view.cause) for number, view in audience.views] == [(1, Cause.NETWORK)]
+    assert groups.table.reading == {"g": {2: None}}
+    assert len(groups.table.member_ids("g")) == 2
+    stage = Stage(KNOWING)
+    groups.deliver(stage.place(0, messages(1, "anna", "g")))
+    assert audience.delivered == [(1, 1), (2, 1)]
+
+
+def test_daemons_that_know_no_readers_get_announcements_as_they_know_them() -> None:
+    table = stage_with_a_reader().groups[1].table
+    found = announce(table, b"k", (), readers=False)
+    assert (found.groups, found.readers) == ((("g", (1, 2)),), ())
+    body = body_payload(cut_announcement(found, 1000)[0].body)
+    assert body[0] == 0x95, "an array of five fields, as in releases before"
+    with_readers = announce(table, b"k", ())
+    assert body_payload(cut_announcement(with_readers, 1000)[0].body)[0] == 0x96
+
+
+def test_messages_for_readers_leave_their_ring() -> None:
+    reach = Reach(attrs.evolve(KNOWING, rings=((0,), (1,)), links=((0, 1),)), 0)
+    bundle = messages(1, "anna", "g")
+    assert reach.is_local_only(bundle)
+    reach.begin({1: Announcement(b"", (), ((2, "cora"),), (), (), (("g", (2,)),))})
+    assert not reach.is_local_only(bundle)
+
+
+@pytest.mark.parametrize(
+    "readers",
+    [
+        (("g", (1,)),),  # a member, too
+        (("h", (9,)),),  # no session
+        (("h", ()),),
+        (("h", (2, 2)),),
+        (("h", (2,)), ("h", (1,))),
+        (("#h", (2,)),),
+    ],
+)
+def test_readers_that_cannot_be_make_an_announcement_invalid(
+    readers: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    sessions = ((1, "ben"), (2, "cora"))
+    good = Announcement(b"", (), sessions, (("g", (1,)),), (), (("g", (2,)),))
+    assert announced(good) == good
+    bad = Announcement(b"", (), sessions, (("g", (1,)),), (), readers)
+    assert announced(bad) == NOTHING
