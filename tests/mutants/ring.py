@@ -1,5 +1,6 @@
 """Wrong ways to stamp, to number and to repair."""
 
+from collections.abc import Callable
 from math import inf
 
 from groupcomm.clocks.ring_clock import RingClock
@@ -45,10 +46,11 @@ def far_stamp_ignored(right: Right) -> Right:
 def forgets_by_own_frontier(right: Right) -> Right:
     """A daemon forgets the packets that it can deliver itself, although others may lack them."""
 
-    def drain(self: Order) -> None:
-        right(self)
+    def drain(self: Order, *may_go_on: Callable[[], bool]) -> bool:
+        done: bool = right(self, *may_go_on)
         for stream in self._streams:
             stream.forget(self.blocks.least)
+        return done
 
     return drain
 
