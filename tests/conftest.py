@@ -28,10 +28,12 @@ load_profiles()
 
 gc.disable()  # until all is imported: nothing of that is ever freed
 
-# Tests that run in the background of a shell have SIGINT ignored, and so would all
+# Tests that run in the background of a shell, or by nohup, have signals ignored, and so would all
 # processes that they start: those that are to be interrupted would never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

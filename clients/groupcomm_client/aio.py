@@ -25,7 +25,13 @@ from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
 from groupcomm_client.opening import connection_block
-from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
+from groupcomm_client.options import (
+    DEFAULT_OPTIONS,
+    ConnectOptions,
+    Resume,
+    TlsOptions,
+    with_views,
+)
 from groupcomm_client.program import as_program
 from groupcomm_client.standard_input import read_lines
 
@@ -345,7 +351,7 @@ async def connect(
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
     loop = AsyncioLoop()
-    options = options.with_views(views)
+    options = with_views(options, views=views)
     async with connection_block(loop, address, user, reconnect, resume, options, tls) as connection:
         yield connection
 

@@ -25,7 +25,13 @@ from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Connection, Destinations
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
-from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
+from groupcomm_client.options import (
+    DEFAULT_OPTIONS,
+    ConnectOptions,
+    Resume,
+    TlsOptions,
+    with_views,
+)
 from groupcomm_client.program import as_program
 from groupcomm_client.thread_loop import ThreadLoop, run_block
 from groupcomm_client.thread_loop import run as complete
@@ -286,7 +292,7 @@ def connect(
     tls: TlsOptions | None = None,
 ) -> Iterator[BlockingConnection]:
     """Open a connection for the length of a block; see `groupcomm_client.connect`."""
-    options = options.with_views(views)
+    options = with_views(options, views=views)
     connection = open_connection(
         address, user=user, reconnect=reconnect, resume=resume, options=options, tls=tls
     )
@@ -315,7 +321,7 @@ def open_connection(
             without TLS.
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
-    loop, options = ThreadLoop(), options.with_views(views)
+    loop, options = ThreadLoop(), with_views(options, views=views)
     try:
         opened = complete(
             opening.open_connection(loop, address, user, reconnect, resume, options, tls)

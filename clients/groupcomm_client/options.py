@@ -77,12 +77,15 @@ class ConnectOptions:
     def _daemon_s(self) -> float:
         return 0.0 if self.daemon_timeout_s is None else self.daemon_timeout_s
 
-    def with_views(self, views: bool) -> "ConnectOptions":
-        """Return these options; without views if `views` is False."""
-        return self if views else attrs.evolve(self, views=False)
-
 
 DEFAULT_OPTIONS: Final = ConnectOptions()
+
+
+def with_views(options: ConnectOptions, *, views: bool) -> ConnectOptions:
+    """Return these options, without views if `views` is False; what is none is refused later."""
+    if views or not isinstance(options, ConnectOptions):
+        return options
+    return attrs.evolve(options, views=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -19,7 +19,13 @@ from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
 from groupcomm_client.opening import connection_block
-from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
+from groupcomm_client.options import (
+    DEFAULT_OPTIONS,
+    ConnectOptions,
+    Resume,
+    TlsOptions,
+    with_views,
+)
 from groupcomm_client.program import as_program
 from groupcomm_client.standard_input import read_lines
 
@@ -343,7 +349,7 @@ async def connect(
             "groupcomm_client.blocking for threads"
         )
     async with connection_block(
-        TrioLoop(), address, user, reconnect, resume, options.with_views(views), tls
+        TrioLoop(), address, user, reconnect, resume, with_views(options, views=views), tls
     ) as connection:
         yield connection
 

@@ -30,8 +30,8 @@ from groupcommd.bounded_log import BoundedLog
 LONG_S: Final = 0.01
 """Longer steps are counted, and their parts measured."""
 
-LOGGED_S: Final = 0.1
-"""Longer steps are logged: tokens wait for so long, and a token timeout is a few times that."""
+LOGGED_S: Final = 0.3
+"""Longer steps are logged: tokens wait for so long, and a token timeout is twice that, or more."""
 
 READ_EVERY_S: Final = 0.005
 """The time between two readings of the clocks that cost more."""

@@ -234,7 +234,7 @@ def test_a_wrong_name_of_a_daemon_has_its_code(name: str, code: int) -> None:
 @pytest.mark.parametrize("key", ["timeout_s", "daemon_timeout_s"])
 def test_a_time_that_is_none_is_refused_at_the_call(key: str, value: float) -> None:
     options: dict[str, Any] = {key: value}
-    with pytest.raises(ConfigError, match=f"{key} is {value}; it must be at least 0"):
+    with pytest.raises(ConfigError, match=f"{key} is {value}; it must be a number of at least 0"):
         ConnectOptions(**options)
 
 

@@ -224,7 +224,7 @@ def test_an_archive_calls_nothing_that_may_wait(
         store = tmp_path / "store"
         more = ("--seal-s", "0.5", "--compact", "h*=line")
         with ArchiveProcess(
-            cluster.address("a"), tmp_path / "store", ["g", "h*"], *more
+            cluster.address("a"), tmp_path / "store", ["g", "h*"], *more, cold=True
         ) as archive:
             archive.until_live()
             for group in ("g", "h1"):

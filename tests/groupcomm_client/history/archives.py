@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,9 +30,17 @@ class ArchiveProcess:
         reported: all that it has printed so far.
     """
 
-    def __init__(self, address: str, store: Path, groups: Sequence[str], *more: str) -> None:
+    def __init__(
+        self, address: str, store: Path, groups: Sequence[str], *more: str, cold: bool = False
+    ) -> None:
         words = ("--groups", ",".join(groups), "--store", str(store), "--address", address, *more)
-        self._process = WarmProcess("history", "serve", "--json", *words, stdout=PIPE)
+        words = ("history", "serve", "--json", *words)
+        self._process: WarmProcess | subprocess.Popen[str]
+        if cold:  # as users start it: an interpreter of its own reads the environment
+            command = (sys.executable, "-m", "groupcomm_tools.cli", *words)
+            self._process = subprocess.Popen(command, stdout=PIPE, text=True)
+        else:
+            self._process = WarmProcess(*words, stdout=PIPE)
         self.reported: list[dict[str, Any]] = []
         self._changed = Condition()
         self._listener = Thread(target=self._listen, daemon=True)
