@@ -62,12 +62,12 @@ class Steps:
 def test_a_long_step_is_told_with_its_parts_and_its_work() -> None:
     steps = Steps()
     steps.take(busy_s=0.001)
-    steps.take("read a file", idle_s=30.0, busy_s=0.02, waited_s=0.25, host_s=0.03)
+    steps.take("read a file", idle_s=30.0, busy_s=0.02, waited_s=0.35, host_s=0.03)
     (found,) = steps.told
-    assert (found.took_s, found.busy_s) == pytest.approx((0.3, 0.02))
-    assert (found.waited_s, found.host_s) == pytest.approx((0.25, 0.03))
+    assert (found.took_s, found.busy_s) == pytest.approx((0.4, 0.02))
+    assert (found.waited_s, found.host_s) == pytest.approx((0.35, 0.03))
     assert found.text == (
-        "the event loop served nobody for 300 ms: it was busy for 20 ms, waited for 250 ms, and the"
+        "the event loop served nobody for 400 ms: it was busy for 20 ms, waited for 350 ms, and the"
         " host ran others for 30 ms, while it read a file"
     )
     assert "please report" in found.remedy
