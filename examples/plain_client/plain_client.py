@@ -34,7 +34,7 @@ FRAMES = {
     23: "closed code:i reason:text",
     24: "transition",
     25: "answer data:rest",
-    27: "refused number:Q count:I verb:6 level:6 quota:2 group:name principal:name?",
+    27: "refused number:Q count:I verb:6 level:6 bound:5 group:name principal:name?",
 }
 
 Event = dict[str, Any]

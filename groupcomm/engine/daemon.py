@@ -193,12 +193,13 @@ class DaemonCore:
             datagrams: the received datagrams; no bytes in them make this raise.
             inputs: all other events, in order; no bytes of clients make this raise.
         """
-        out: list[Transmission] = []
+        out = self._out = list[Transmission]()
         output = self._output = Output(out)
-        self._out = out
-        paused = self._stalls.is_pause(now, self.deadline)
-        if self._stalls.begin_step(now, self.deadline):
-            self._postpone(self._stalls.not_before, now - self.deadline)
+        late_s, stalls = now - self.deadline, self._stalls
+        paused = late_s > stalls.pause_s
+        if late_s > stalls.late_s:
+            stalls.note_late(now)
+            self._postpone(stalls.not_before, late_s)
         self._now = self.sessions.now = now
         self._protection.begin_step(now)
         counters, bad = self.counters, self.counters.bad
@@ -213,8 +214,7 @@ class DaemonCore:
             self._accept(event)
         if self.drain.is_over(now):
             self.leave()
-        served = self.sessions.serve(now)
-        self._step(now, clients=served or bool(inputs))
+        self._step(now, clients=self.sessions.serve(now) or bool(inputs))
         counters.sent += len(out)
         if counters.latest:
             output.dropped, counters.latest = counters.latest, []
@@ -299,8 +299,7 @@ class DaemonCore:
         if view_state is not None and self.membership.state is _OPERATIONAL:
             view_state.deliver()
             self._view_due = view_state.deadline
-        goes = self.leaving.begun and not self.membership.leaving
-        if goes and self.leaving.may_go(self._now):
+        if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
         self.sessions.complete(output)
         if self.reports.arrived:
@@ -318,8 +317,8 @@ class DaemonCore:
         if self._history.installed is not None:
             news.append(self._history.report(membership.reasons, membership.no_room, now))
         if view_state is not None and membership.state is _OPERATIONAL:
-            ring = view_state.ring
-            silent = ring.state is RingState.AWAY and now > ring.monitor.silent_from
+            ring, monitor = view_state.ring, view_state.ring.monitor
+            silent = ring.state is RingState.AWAY and now > monitor.heard_at + monitor.silence_s
             if silent or self._token_watch.is_late:
                 news += self._token_watch.check(ring, now)
         for some in (self.drain.news, self.sessions.silent):
@@ -365,7 +364,8 @@ class DaemonCore:
             if self.membership.state is not _OPERATIONAL:
                 return  # the statements of daemons contradict each other
         slow = self.sessions.limits.block_bytes is not None and bool(self.sessions.slow_receivers)
-        view_state.ring.flow.blocked = slow or view_state.delivery.is_behind
+        delivery = view_state.delivery
+        view_state.ring.flow.blocked = slow or (delivery.unfinished and delivery.is_behind)
         view_state.step(now, clients=clients)
         self._view_due = view_state.deadline
         if view_state.several:

@@ -17,7 +17,7 @@ from typing import Final
 from groupcomm.errors import BadDatagram, Code, SessionError
 from groupcomm.security.quotas import Account, Quotas
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
-from groupcomm.session.requests import Price, Request
+from groupcomm.session.requests import NOTHING, Price, Request
 
 STEP_WORK: Final = 64
 """Units of work for programs in one step: some 0.4 ms."""
@@ -108,8 +108,14 @@ class Intake:
 
     def serve(self, now: float) -> bool:
         """Process waiting input, in turn, as much as one step may; return whether there was any."""
-        if not self._begin(now):
-            return False
+        self.due = inf
+        self.work_done = 0
+        self.done = []
+        if self._fresh or self._stalled:
+            self._wake(now)
+        return bool(self._turns) and self._serve_turns(now)
+
+    def _serve_turns(self, now: float) -> bool:
         ready, wasted = deque(self._turns), dict.fromkeys(self._turns, 0)
         if self._accounts:
             ready = deque(name for name in self._turns if not self._owes(name, now))
@@ -134,15 +140,6 @@ class Intake:
         if ready:
             self.due = now
         return served
-
-    def _begin(self, now: float) -> bool:
-        """Begin a step; return whether any session has input."""
-        self.due = inf
-        self.work_done = 0
-        self.done = []
-        if self._fresh or self._stalled:
-            self._wake(now)
-        return bool(self._turns)
 
     def _queue(
         self, session: DaemonSession, sessions: dict[int, DaemonSession], now: float
@@ -190,7 +187,9 @@ class Intake:
         account = self._account(session.principal, now)
         begun, most = self.work_done, min(STEP_WORK, self.work_done + SESSION_WORK)
         self.work_done += 1  # looking costs work, too
-        wasted = self._charge(session.pop_owed(), account, now)
+        wasted = 0
+        if session.owed is not NOTHING:
+            wasted, session.owed = self._charge(session.owed, account, now), NOTHING
         while (
             self.work_done < most
             and wasted < waste

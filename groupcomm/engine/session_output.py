@@ -183,11 +183,6 @@ class SessionOutput:
         self.now = 0.0
         self.frames = 0
 
-    def begin_step(self, now: float) -> None:
-        """Begin a step: it may deliver STEP_FRAMES frames."""
-        self.now = now
-        self.frames = 0
-
     def may_deliver(self) -> bool:
         """Return whether this step may deliver more."""
         return self.frames < STEP_FRAMES

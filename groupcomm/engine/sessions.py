@@ -257,7 +257,7 @@ class LocalSessions:
         Returns:
             Whether any request was processed, or a bundle waits because a session has to end.
         """
-        self._output.begin_step(now)
+        self._output.now, self._output.frames = now, 0
         waiting = self.backlog.size
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)

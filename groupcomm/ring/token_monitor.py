@@ -53,6 +53,7 @@ class TokenMonitor:
     """The knowledge of one daemon about a token that it does not have.
 
     Attributes:
+        silence_s: the silence of the token that is worth a line in the log.
         heard_at: the time at which the token, or a notice of it, was last heard or sent on.
         hop: the highest hop number seen.
         passed_at: the time at which the token last left this daemon.
@@ -81,6 +82,7 @@ class TokenMonitor:
         "heard_at",
         "hop",
         "passed_at",
+        "silence_s",
         "token_losses",
         "token_retransmissions",
     )
@@ -102,6 +104,7 @@ class TokenMonitor:
         self._key = key
         self._context = context
         self._timeout_s = timing.token_timeout_s
+        self.silence_s = timing.token_timeout_s / 2
         self._repeats = Repeater(timing.token_retransmit_s, timing.longest_wait_s)
         self._asking = Repeater(timing.request_retry_s, timing.longest_wait_s)
         self._passes_within_s = 2 * timing.token_retransmit_s  # even if a copy is needed
@@ -115,11 +118,6 @@ class TokenMonitor:
         self.deadline = inf
         self.token_losses = 0
         self.token_retransmissions = 0
-
-    @property
-    def silent_from(self) -> float:
-        """Return the time from which the token's silence is worth a line in the log."""
-        return self.heard_at + self._timeout_s / 2
 
     # ---- events ----
 

@@ -137,6 +137,7 @@ class DaemonSession:
         backlog_work: the units of work that these are about to cause.
         overdrawn: the units of work that its requests have caused beyond its turns.
         dropped: the number of UNRELIABLE bundles that the client was too slow for.
+        owed: the price of work that was done for it and is not charged yet.
         price: the price of the last frame that `next_request` has processed.
         too_slow: whether it was closed because its output was above the cap.
         bundle_limit: the limit in the WELCOME; 0 before.
@@ -164,7 +165,6 @@ class DaemonSession:
         "_limits",
         "_numbering",
         "_outbox",
-        "_owed",
         "_reader",
         "_replies",
         "allowed",
@@ -182,6 +182,7 @@ class DaemonSession:
         "member",
         "numbered",
         "overdrawn",
+        "owed",
         "price",
         "principal",
         "reads",
@@ -215,7 +216,7 @@ class DaemonSession:
         self._reader = FrameReader(HELLO_FRAME_BYTES)
         self._input: deque[bytes] = deque()  # bytes that are not processed yet
         self._frames: Iterator[bytes] | None = None  # of the bytes in process
-        self._owed = NOTHING  # the price of work that was done for it and is not charged yet
+        self.owed = NOTHING
         self._outbox = Outbox()
         self._replies = Replies()
         self._numbering = Numbering()
@@ -342,8 +343,8 @@ class DaemonSession:
 
     @property
     def has_input(self) -> bool:
-        """Return whether there may be a frame, for `next_request`, or a price, for `pop_owed`."""
-        return self._frames is not None or bool(self._input) or self._owed is not NOTHING
+        """Return whether there may be a frame, for `next_request`, or a price that is owed."""
+        return self._frames is not None or bool(self._input) or self.owed is not NOTHING
 
     @property
     def stalled(self) -> bool:
@@ -374,12 +375,7 @@ class DaemonSession:
 
     def owe(self, price: Price) -> None:
         """Note work that was done for the client; its next turn pays for it."""
-        self._owed = total(self._owed, price)
-
-    def pop_owed(self) -> Price:
-        """Return the price that the session owes, and note that it was paid."""
-        owed, self._owed = self._owed, NOTHING
-        return owed
+        self.owed = total(self.owed, price)
 
     def note_heartbeat(self, data: bytes, now: float) -> bool:
         """Process bytes of the client at once if they are the same heartbeat as before.
@@ -401,7 +397,7 @@ class DaemonSession:
     def discard_input(self) -> None:
         """Drop the buffered input, as the session is over."""
         self._input.clear()
-        self._frames, self._owed = None, NOTHING
+        self._frames, self.owed = None, NOTHING
 
     def next_request(self) -> Request | None:
         """Return the request in the next frame, and set `price`; None if there is no whole frame.
