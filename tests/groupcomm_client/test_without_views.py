@@ -90,7 +90,7 @@ async def begin_election(connection: Connection) -> None:
 
 async def begin_replica(connection: Connection) -> None:
     some: Any = print  # nobody calls them
-    machine = SimpleNamespace(apply=some, snapshot=some, restore=some)
+    machine = SimpleNamespace(apply=some, snapshot=some, restore=some, members_changed=some)
     async with replicate(connection, "g", machine):
         pass
 
