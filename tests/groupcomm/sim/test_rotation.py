@@ -65,7 +65,7 @@ def command(cluster: Cluster, index: int, verb: str, number: int, **options: boo
 
 
 @pytest.mark.parametrize(
-    ("sites", "suite"), [(1, 1), pytest.param(2, 1, marks=pytest.mark.long), (2, 2)]
+    ("sites", "suite"), [(1, 1), *(pytest.param(2, s, marks=pytest.mark.long) for s in (1, 2))]
 )
 def test_a_rotation_under_load_changes_no_view_and_loses_nothing(sites: int, suite: int) -> None:
     settings = with_few_notices(plain_settings(daemons=4, sites=sites, delay_s=0.01))

@@ -44,7 +44,7 @@ def forge_in_all_names(cluster: Cluster, epoch: int) -> None:
                 cluster.daemons[index].put(cluster.loop.now, forged)
 
 
-@pytest.mark.parametrize("epoch", [0, 1, 7])
+@pytest.mark.parametrize("epoch", [0, *(pytest.param(e, marks=pytest.mark.long) for e in (1, 7))])
 def test_unsigned_introductions_change_nothing(epoch: int) -> None:
     """A new view needs introductions: they are accepted even after one forgery for each pair."""
     cluster = cluster_with_identities(4)

@@ -50,7 +50,10 @@ def explore(
 
 @pytest.mark.parametrize(
     "name",
-    ["start-2", "agreed-2", pytest.param("both-2", marks=pytest.mark.long), "agreed-3", "sites-2"],
+    [
+        *("start-2", "agreed-2"),
+        *(pytest.param(n, marks=pytest.mark.long) for n in ("both-2", "agreed-3", "sites-2")),
+    ],
 )
 def test_every_order_is_right(name: str) -> None:
     progress = explore(name)

@@ -16,7 +16,9 @@ from tests.campaigns.exploration import Exploration, hunt
         pytest.param(
             "idle-2", (LOST, CRASH), 0.002, marks=pytest.mark.long
         ),  # both may be down for good
-        ("idle-3", (LOST, CRASH), 0.002),  # one remembers the lost disk, and one knows nothing
+        pytest.param(
+            "idle-3", (LOST, CRASH), 0.002, marks=pytest.mark.verification
+        ),  # one remembers the lost disk, and one knows nothing
         pytest.param("idle-4", (LOST, CRASH, CRASH), 0.001, marks=pytest.mark.long),
     ],
 )
