@@ -48,7 +48,7 @@ unit: .venv/.test  ## the tests alone
 
 .PHONY: verification
 verification: .venv/.test  ## tests of what finds bugs: checkers, explorers, mutants, specification; when one of them changes
-	@$(PYTHON) -m pytest --numprocesses $$(($$(nproc) * 3)) -m "verification and not long"
+	@$(PYTHON) -m pytest --numprocesses $$(($$(nproc) * 2)) -m "verification and not long"
 
 properties: .venv/.test  ## every property with EXAMPLES (1000) random examples instead of 10 fixed ones
 	@EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest --numprocesses auto --hypothesis-profile properties \
