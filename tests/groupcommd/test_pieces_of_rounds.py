@@ -71,5 +71,5 @@ async def test_a_turn_writes_to_few_and_those_that_get_little_do_not_wait(
             assert written[8] == numbers[-1], "the others wait longer, and have more"
             assert len(written) == 16
             await trio.sleep(0.1)
-            assert sorted(set(written)) == numbers
+            assert sorted(set(written)) == sorted(numbers)
             assert len(written) == PROGRAMS

@@ -109,7 +109,9 @@ key = "{pki}/a.key"
 ca = "{pki}/ca.pem"
 """
     with RunningCluster(1, settings=settings) as cluster:
-        yield Monitored(cluster, pki, token.strip())
+        found = Monitored(cluster, pki, token.strip())
+        assert found.process, "it answers from here on"
+        yield found
 
 
 def test_a_scrape_by_tls_has_a_token_or_a_certificate(plant: Monitored) -> None:
