@@ -294,16 +294,11 @@ def tenures_of(table: Table, part: str) -> dict[str, Any]:
     wrong += [
         f"{b:x} follows {a:x}" for a, b in pairwise(tokens) if b < a or (b == a and not again)
     ]
-    left = {f"{token:032x}" for token in tokens}
     with sqlite3.connect(table.database) as database:
         rows = [row[0] for row in database.execute("SELECT token FROM writes ORDER BY rowid")]
     wrong += [f"rows of {a} and {b} are not in order" for a, b in pairwise(rows) if b < a]
     refused = [line for line in lines if "refused" in line]
-    wrong += [
-        f"{line['refused']:x} left normally, and was refused"
-        for line in refused
-        if f"{line['refused']:032x}" in left
-    ]
+    wrong += [f"{token:x} left normally, and was refused" for token in refused_and_out(table)]
     return {
         "tenures": sum("entered" in line for line in lines),
         "left_normally": len(stays),
@@ -313,6 +308,19 @@ def tenures_of(table: Table, part: str) -> dict[str, Any]:
         "refused_while_it_said_held": sum(line["believed"] for line in refused),
         "violations": wrong,
     }
+
+
+def refused_and_out(table: Table) -> list[int]:
+    """Return the tokens of blocks that ended normally after the database had refused a write."""
+    found: list[int] = []
+    for program in table.programs.values():
+        was_refused = False
+        for line in program.lines:
+            if "entered" in line or "refused" in line:
+                was_refused = "refused" in line
+            elif "out" in line and was_refused:
+                found.append(line["out"])
+    return found
 
 
 def stays_of(programs: list[Program]) -> list[tuple[int, int, int]]:
