@@ -159,26 +159,26 @@ class TokenBook:
 
     def name_of(self, token: str, now: datetime) -> str | None:
         """Return the name of a token; None if it is wrong, revoked or expired."""
-        if self._by_itself:
-            self.refresh()
         name, _, secret = token.partition(":")
-        known = self._tokens.get(name)
+        known = self._current().get(name)
         digest = _digest((known or _NOBODY).salt, secret)
         right = hmac.compare_digest(digest, (known or _NOBODY).digest)
         return name if right and known is not None and known.is_valid(now) else None
 
     def knows(self, name: str, now: datetime) -> bool:
         """Return whether there is a valid token of this name."""
-        if self._by_itself:
-            self.refresh()
-        token = self._tokens.get(name)
+        token = self._current().get(name)
         return token is not None and token.is_valid(now)
 
     def expired(self, now: datetime) -> frozenset[str]:
         """Return the names of the tokens that have expired; none while the file is wrong."""
+        return frozenset(n for n, token in self._current().items() if not token.is_valid(now))
+
+    def _current(self) -> Tokens:
+        """Return the tokens, after a look at the file unless others look."""
         if self._by_itself:
             self.refresh()
-        return frozenset(n for n, token in self._tokens.items() if not token.is_valid(now))
+        return self._tokens
 
     def refresh(self) -> None:
         """Read the file again if it has changed."""

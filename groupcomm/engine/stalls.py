@@ -26,21 +26,18 @@ class Stalls:
         late_s: a step that comes later than this after its time is late.
         pause_s: a step that comes later than this is so late that the others have lost this daemon.
         not_before: the time before which this daemon judges no other one.
-        count: the number of late steps.
     """
 
-    __slots__ = ("_late_at", "_run_began", "count", "late_s", "not_before", "pause_s")
+    __slots__ = ("_late_at", "_run_began", "late_s", "not_before", "pause_s")
 
     def __init__(self, token_timeout_s: float) -> None:
         self.pause_s, self.late_s = token_timeout_s, LATE_PART * token_timeout_s
         self._run_began = self._late_at = -inf
         self.not_before = -inf
-        self.count = 0
 
     def note_late(self, now: float) -> None:
         """Note a late step."""
         if now > self._late_at + self.pause_s:
             self._run_began = now
         self._late_at = now
-        self.count += 1
         self.not_before = min(now + GRACE_PART * self.pause_s, self._run_began + self.pause_s)

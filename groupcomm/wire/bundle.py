@@ -40,10 +40,10 @@ class BundleKind(enum.IntEnum):
 
 
 SELF_DISCARD: Final = 1
+"""Flag: the sender does not want its own message."""
+
 WITHOUT_VIEWS: Final = 1
 """The flag of a JOIN whose session is to get the group's messages, and to be no member of it."""
-
-"""Flag: the sender does not want its own message."""
 
 BIG_ENDIAN: Final = 2
 """Flag: the program that has sent it writes big-endian; only clients of Spread are asked."""
