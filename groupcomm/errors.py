@@ -46,7 +46,18 @@ class ForkedSession(LocalProtocolError):
     """The session belongs to the process that has forked this one; nothing was sent.
 
     It goes on there. Open a session in this process, after the fork.
+
+    Args:
+        what: the thing that is not this process' own, such as "this session".
+        owner: the number of its process; 0 if it is not known.
     """
+
+    def __init__(self, what: str, owner: int = 0) -> None:
+        process = f"process {owner}, which" if owner else "the process that"
+        super().__init__(
+            f"{what} belongs to {process} has forked this one, and goes on there: open another one"
+            " in this process, after the fork"
+        )
 
 
 class PlaceAhead(LocalProtocolError):

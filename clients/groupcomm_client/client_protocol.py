@@ -136,7 +136,8 @@ class ClientProtocol:
         self.views = views
         self.events: deque[Received] = deque()
         self.on_earlier_wake = self.on_watched = _ignore
-        self._look_at, self._requests = math.inf, Requests()  # when the stream wakes us up
+        self._look_at = math.inf  # the time that the stream knows
+        self._requests = Requests()
         self._clock = clock
         self._filtering: Filtering | None = None
         self._sealing: Sealing | None = None  # made once a group is joined with a secret
@@ -190,10 +191,7 @@ class ClientProtocol:
     def check_own(self) -> None:
         """Raise ForkedSession in a process that was forked."""
         if self.owner:
-            raise ForkedSession(
-                f"this session belongs to process {self.owner}, which has forked this one, and goes"
-                " on there: open another one in this process, after the fork"
-            )
+            raise ForkedSession("this session", self.owner)
 
     def check_sending(self) -> None:
         """Raise SessionEnded if the session accepts no request of the program any more."""

@@ -85,10 +85,7 @@ class DirectPeer:
 
     def _check_own(self) -> None:
         if self.is_forsaken:
-            raise ForkedSession(
-                "this peer belongs to the process that has forked this one, and goes on there: open"
-                " another one in this process, after the fork"
-            )
+            raise ForkedSession("this peer")
 
     @property
     def address(self) -> str:
