@@ -25,9 +25,6 @@ MAX_NEWS: Final = 64
 MAX_TOLD: Final = 256
 """The most pairs of principal and group about which the log says that other daemons admit them."""
 
-LONGEST_NAME_BYTES: Final = 255
-"""The bytes of the longest private name."""
-
 MEMBER_HEAD_BYTES: Final = 9
 """The bytes of a member in a view, besides its name."""
 
@@ -128,11 +125,10 @@ class AccessControl:
         members = groups.get(group)
         if members is None:
             return Bound.CLUSTER_GROUPS if len(groups) >= quotas.cluster_groups else Bound.NONE
-        if (len(members) + 1) * (MEMBER_HEAD_BYTES + LONGEST_NAME_BYTES) <= quotas.view_bytes:
-            return Bound.NONE  # so the members of small groups are not looked at
+        assert self.table is not None, "there is such a group"
         assert session.member is not None, "a session joins before its hello"
-        ids = [*(member.id for member in members), session.member]
-        size = sum(MEMBER_HEAD_BYTES + len(member.name.encode()) for member in ids)
+        names = self.table.name_bytes[group] + len(session.member.name.encode())
+        size = names + MEMBER_HEAD_BYTES * (len(members) + 1)
         return Bound.VIEW_BYTES if size > quotas.view_bytes else Bound.NONE
 
     def _refuse(

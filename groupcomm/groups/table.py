@@ -41,10 +41,21 @@ class GroupTable:
         reading: for each group those of this daemon's readers: they get its messages, and are no
             members.
         shown: the id of the latest view of each group that has members here, which all of them got.
+        name_bytes: for each group the bytes of its members' names together.
         digest: 64 bits over the whole table.
     """
 
-    __slots__ = ("_me", "digest", "groups", "local", "names", "reading", "sessions", "shown")
+    __slots__ = (
+        "_me",
+        "digest",
+        "groups",
+        "local",
+        "name_bytes",
+        "names",
+        "reading",
+        "sessions",
+        "shown",
+    )
 
     def __init__(self, me: int) -> None:
         self._me = me
@@ -54,6 +65,7 @@ class GroupTable:
         self.local: dict[str, dict[int, None]] = {}
         self.reading: dict[str, dict[int, None]] = {}
         self.shown: dict[str, Position] = {}
+        self.name_bytes: dict[str, int] = {}
         self.digest = 0
 
     def own_sessions(self) -> list[tuple[int, str]]:
@@ -87,6 +99,7 @@ class GroupTable:
         Return the id of the view that local members had before; None if there were none.
         """
         self.groups.setdefault(group, {})[member] = None
+        self.name_bytes[group] = self.name_bytes.get(group, 0) + len(member.id.name.encode())
         member.groups[group] = at
         if member.daemon == self._me:
             self.local.setdefault(group, {})[member.id.connection] = None
@@ -101,8 +114,9 @@ class GroupTable:
         members = self.groups[group]
         del members[member]
         del member.groups[group]
+        self.name_bytes[group] -= len(member.id.name.encode())
         if not members:
-            del self.groups[group]
+            del self.groups[group], self.name_bytes[group]
         if member.daemon == self._me:
             local = self.local[group]
             del local[member.id.connection]

@@ -30,7 +30,17 @@ def test_a_group_ends_with_its_last_member() -> None:
         table.join(member, "g", START)
     for member in list(table.sessions.values()):
         table.leave(member, "g", START)
-    assert (table.groups, table.local, table.shown) == ({}, {}, {})
+    assert (table.groups, table.local, table.shown, table.name_bytes) == ({}, {}, {}, {})
+
+
+def test_the_bytes_of_the_names_of_a_group_are_counted() -> None:
+    table = table_with("a", "größe")
+    a, b = table.sessions.values()
+    table.join(a, "g", START)
+    table.join(b, "g", START)
+    assert table.name_bytes == {"g": len("#a#d1#größe#d0".encode())}
+    table.leave(a, "g", START)
+    assert table.name_bytes == {"g": len("#größe#d0".encode())}
 
 
 def test_the_digest_depends_on_the_content_not_on_the_way_there() -> None:
