@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import signal
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +47,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             raise pytest.UsageError(f"{item.nodeid} must name autojump_clock itself")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mix tests that wait with tests that compute, if several run at once: those of one folder are
+    alike, so that all would wait together. The order is the same each time.
+    """
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: zlib.crc32(unit_of(item.nodeid).encode()))
+
+
 def pytest_collection_finish() -> None:
     """Have the collector of cycles ignore all imported objects."""
     gc.collect()
@@ -56,12 +65,25 @@ def pytest_collection_finish() -> None:
 class Folders(LoadScopeScheduling):  # type: ignore[misc]
     """Run tests that share a slow setup in one process, the largest groups first; others singly."""
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forget what is done: the scheduler goes over all that it keeps at each test."""
+        super().mark_test_complete(node, item_index, duration)
+        done = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(done[scope].values()):
+            del done[scope]
+
     def _split_scope(self, nodeid: str) -> str:
-        for folder in TOGETHER:
-            if nodeid.startswith(folder):
-                return folder
-        file = nodeid.partition("::")[0]
-        return file if shares_its_setup(file) else nodeid
+        return unit_of(nodeid)
+
+
+def unit_of(nodeid: str) -> str:
+    """Return the name of the tests that are to run in one process with this one."""
+    for folder in TOGETHER:
+        if nodeid.startswith(folder):
+            return folder
+    file = nodeid.partition("::")[0]
+    return file if shares_its_setup(file) else nodeid
 
 
 @functools.cache

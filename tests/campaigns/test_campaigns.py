@@ -25,6 +25,8 @@ from tests.campaigns import (
 )
 from tests.groupcommd.namespaces import why_not
 
+pytestmark = pytest.mark.verification
+
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
     """Run the agreed form; tests of the mutex in the simulator run all forms."""

@@ -1,10 +1,14 @@
 """The recorder of transitions sees all of them, and leaves no trace."""
 
+import pytest
+
 from groupcomm.ring.ring import Ring
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from tests.transitions.machines import MACHINES
 from tests.transitions.recorder import BEGIN, recording
+
+pytestmark = pytest.mark.verification
 
 
 def test_only_listed_transitions_happen() -> None:

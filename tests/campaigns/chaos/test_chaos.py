@@ -14,6 +14,8 @@ from tests.campaigns.chaos.sites import parts
 from tests.campaigns.chaos.stage import Stage
 from tests.campaigns.consistency import verdict
 
+pytestmark = pytest.mark.verification
+
 
 @pytest.mark.parametrize(
     ("options", "disasters"),

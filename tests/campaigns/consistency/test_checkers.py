@@ -13,6 +13,8 @@ from tests.campaigns.consistency.list_append import check_lists
 from tests.campaigns.consistency.locks_and_queues import check_locks, check_queue
 from tests.campaigns.consistency.operations import Operation, read_operations, write_operations
 
+pytestmark = pytest.mark.verification
+
 
 def did(
     call: int, end: int | None, act: Any, result: Any = None, outcome: Any = "ok", **more: Any

@@ -8,6 +8,8 @@ from groupcomm_client.spread_api import AGREED_MESS, FIFO_MESS
 from tests.campaigns.flush.campaign import checked
 from tests.campaigns.flush.checker import Checker
 
+pytestmark = pytest.mark.verification
+
 
 def test_every_message_is_delivered_in_the_view_it_was_sent_in() -> None:
     with checked(changes=6, kills=1, seed="test") as (campaign, checker):

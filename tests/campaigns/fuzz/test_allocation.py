@@ -29,7 +29,7 @@ SLOW: Final = ("joining.host", "session.spread.session.receive", "tools.archive"
 """Targets that take seconds: each input makes a session, a cluster file, a file. A few places of
 each are tested; all with `make campaigns`."""
 
-PLACES: Final = 40
+PLACES: Final = 20
 """The offsets of a seed at which fields are written."""
 
 LENGTHS: Final = {

@@ -9,6 +9,8 @@ from tests.campaigns.spread import campaign
 from tests.campaigns.spread.checker import SpreadChecker
 from tests.groupcommd.spread_client import AGREED, BY_JOIN, BY_NETWORK, REGULAR_VIEW, Received
 
+pytestmark = pytest.mark.verification
+
 
 def test_clients_of_spread_are_promised_the_same_through_disasters(
     capsys: pytest.CaptureFixture[str],

@@ -8,6 +8,8 @@ from groupcomm.sim.specification.refinement import PROPERTY, Refinement
 from groupcomm.trace.events import Hold, Stamped
 from tests.mutants.catalogue import find_mutant
 
+pytestmark = pytest.mark.verification
+
 KINDS = (
     Options(duration_s=2.0),
     Options(duration_s=1.0, sites=3),
