@@ -31,6 +31,7 @@ def test_a_seed_gives_the_same_trace_twice() -> None:
     assert b"".join(first).count(b"\n") == a.events > 100
 
 
+@pytest.mark.verification
 @pytest.mark.parametrize("seed", [pytest.param(2, marks=pytest.mark.long), 11])
 def test_also_with_daemons_that_die_and_parts_that_do_not_hear_each_other(seed: int) -> None:
     options = Options(faults="crash,disk,partition,pause,attacker,storm", duration_s=5.0)
@@ -39,10 +40,12 @@ def test_also_with_daemons_that_die_and_parts_that_do_not_hear_each_other(seed: 
     assert first.views > 2
 
 
+@pytest.mark.verification
 def test_other_seeds_give_other_traces() -> None:
     assert len({run_seed(seed, SHORT).trace_hash for seed in range(1, 6)}) == 5
 
 
+@pytest.mark.verification
 @pytest.mark.long
 def test_the_trace_does_not_depend_on_the_hash_seed_of_python() -> None:
     hashes = {
@@ -58,6 +61,7 @@ def test_the_trace_does_not_depend_on_the_hash_seed_of_python() -> None:
     assert hashes == {"".join(f"{run_seed(seed, SHORT).trace_hash}\n" for seed in (3, 4))}
 
 
+@pytest.mark.verification
 def test_many_workers_find_what_one_finds_in_the_same_order() -> None:
     options = Options(duration_s=0.3)
     sums = []
@@ -69,6 +73,7 @@ def test_many_workers_find_what_one_finds_in_the_same_order() -> None:
     assert sums[0] == sums[1]
 
 
+@pytest.mark.verification
 def test_naming_a_fault_leaves_its_strength_and_everything_else_as_drawn() -> None:
     for seed in range(1, 30):
         drawn = draw_settings(seed, Options())

@@ -12,6 +12,8 @@ from groupcomm.sim.settings import Options, draw_settings, plain_settings
 from groupcomm.sim.virtual_time import EPOCH_S, SECOND
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 
+pytestmark = pytest.mark.verification
+
 LOOK_S = 0.02
 
 

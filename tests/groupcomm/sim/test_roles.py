@@ -66,7 +66,10 @@ def watched(settings: Settings) -> Cluster:
     return cluster
 
 
-@pytest.mark.parametrize(("role", "suite"), PLAYED)
+@pytest.mark.parametrize(
+    ("role", "suite"),
+    [pytest.param(*each, marks=[pytest.mark.long] * (each[1] != 2)) for each in PLAYED],
+)
 def test_without_faults_there_are_the_same_views_as_without_an_attacker(
     role: str, suite: int
 ) -> None:

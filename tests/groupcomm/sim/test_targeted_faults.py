@@ -13,6 +13,8 @@ from groupcomm.sim.faults.targets import TargetedFaults
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options, plain_settings
 
+pytestmark = pytest.mark.verification
+
 
 @pytest.mark.parametrize(("seed", "sites"), [(3, 1), (4, 3)])
 def test_properties_hold(seed: int, sites: int) -> None:

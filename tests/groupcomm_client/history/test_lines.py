@@ -99,7 +99,7 @@ def played(seed: int, duration_s: float = 6.0) -> Lines:
     return lines
 
 
-@pytest.mark.parametrize("seed", [4, 7])
+@pytest.mark.parametrize("seed", [4, pytest.param(7, marks=pytest.mark.long)])
 def test_channels(seed: int) -> None:
     """`python -m tests.campaigns.history_seeds --crowd channels` runs many seeds."""
     assert played(seed).killed

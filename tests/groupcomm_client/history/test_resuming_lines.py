@@ -105,7 +105,7 @@ class ResumedLines(Lines):
         return sum(len(past.events) for past in self.pasts)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_killed_sessions_and_archives(seed: int) -> None:
     lines = ResumedLines(seed)
     lines.begin(2)
@@ -116,7 +116,7 @@ def test_killed_sessions_and_archives(seed: int) -> None:
         assert not past.gaps
 
 
-@pytest.mark.parametrize("seed", [3, 16])
+@pytest.mark.parametrize("seed", [3, pytest.param(16, marks=pytest.mark.long)])
 def test_partitions_and_crashes(seed: int) -> None:
     lines = ResumedLines(seed)
     lines.begin(2)

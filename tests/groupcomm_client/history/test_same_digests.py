@@ -50,7 +50,9 @@ def compared(seed: int) -> int:
     return count
 
 
-@pytest.mark.parametrize("seed", [1, 3, 16])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (3, 16))]
+)
 def test_archives_hold_the_same(seed: int) -> None:
     assert compared(seed) > 5
 
