@@ -142,6 +142,7 @@ def test_a_site_is_cut_off_and_comes_back(cluster: RunningCluster) -> None:
     assert together.count(together[0]) == 3
 
 
+@pytest.mark.long
 def test_over_a_chain_the_ends_hear_each_other_through_the_middle() -> None:
     with (
         RunningCluster(3, sites=3, shape="chain", line=Line(delay_s=0.01, loss=0.02)) as chain,

@@ -244,7 +244,14 @@ def test_it_ends_in_time_in_every_state(reach: Callable[[Stage], None]) -> None:
     leave(Stage(), reach)
 
 
-@pytest.mark.parametrize("reach", BETWEEN_SITES, ids=name_of)
+@pytest.mark.parametrize(
+    "reach",
+    [
+        BETWEEN_SITES[0],
+        *(pytest.param(reach, marks=pytest.mark.long) for reach in BETWEEN_SITES[1:]),
+    ],
+    ids=name_of,
+)
 def test_it_ends_in_time_also_where_others_are_far(reach: Callable[[Stage], None]) -> None:
     leave(Stage(sites=2), reach)
 

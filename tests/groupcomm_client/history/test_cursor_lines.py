@@ -249,6 +249,7 @@ def test_partitions_and_crashes(seed: int) -> None:
     assert played(seed, ALL).killed
 
 
+@pytest.mark.long
 def test_archives_that_come_and_go_all_the_time() -> None:
     lines = CursorLines(5)
     lines.begin("first", Start.EARLIEST)

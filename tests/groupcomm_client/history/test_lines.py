@@ -25,6 +25,7 @@ def checked(lines: Lines) -> list[Past]:
     return lines.pasts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_killed_subscribers_and_archives(seed: int) -> None:
     lines = Lines(seed)
@@ -35,6 +36,7 @@ def test_killed_subscribers_and_archives(seed: int) -> None:
     assert all(past.catches and not past.gaps for past in pasts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seed", "stable"),
     [

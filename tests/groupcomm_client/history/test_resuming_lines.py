@@ -105,6 +105,7 @@ class ResumedLines(Lines):
         return sum(len(past.events) for past in self.pasts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_killed_sessions_and_archives(seed: int) -> None:
     lines = ResumedLines(seed)

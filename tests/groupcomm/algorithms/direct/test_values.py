@@ -37,7 +37,7 @@ values = st.recursive(
 )
 
 
-@examples(30)
+@examples(10)
 @given(values)
 def test_what_is_encoded_decodes_to_the_same(value: Any) -> None:
     assert CODEC.decode_value_untrusted(CODEC.encode(value)) == value
