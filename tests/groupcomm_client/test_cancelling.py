@@ -70,7 +70,7 @@ def test_a_cancelled_receive_loses_nothing(time: Time, way: str, alone: bool) ->
 
             await connection.join(CHAT)
             async with time.meanwhile(*([] if alone else [ask_for_ever])):
-                while len(events) < 150:
+                while len(events) < 60:
                     for at in count(1):
                         one = await time.attempt(connection.receive(), at, way)
                         if one.done:
