@@ -19,6 +19,7 @@ from groupcomm.host.addresses import Address
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.spread.handshake import Handshake, State
 from groupcomm.session.spread.session import SpreadSession
+from groupcomm.session.spread.views import SharedMessages
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer
 from groupcommd.half_messages import HalfMessages
@@ -63,6 +64,7 @@ class SpreadListener(Listener):
         self._own = own
         self._log = BoundedLog()
         self._halves = HalfMessages()
+        self._shared = SharedMessages()
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
         """Send a program the reason of its refusal, in its protocol; see `Listener`.
@@ -101,7 +103,8 @@ class SpreadListener(Listener):
             if isinstance(error, PeerRefused):
                 raise
             raise PeerRefused("handshake", f"a client of Spread: {error}") from None
-        session = SpreadSession(handshake, handshake.user or _invent_user(accepted.fileno()))
+        user = handshake.user or _invent_user(accepted.fileno())
+        session = SpreadSession(handshake, user, self._shared)
         end = SpreadSocket(accepted, session, self._log, principal, self._halves)
         return AuthenticatedPeer(end, principal, session.hello())
 

@@ -51,7 +51,12 @@ from groupcomm.session.spread.layout import (
     encode_names,
 )
 from groupcomm.session.spread.names import decode_destination, decode_group, encode_name
-from groupcomm.session.spread.views import encode_own_leave, encode_regular, encode_transitional
+from groupcomm.session.spread.views import (
+    SharedMessages,
+    encode_own_leave,
+    encode_regular,
+    encode_transitional,
+)
 from groupcomm.wire.bundle import (
     ASKED_SHIFT,
     BIG_ENDIAN,
@@ -115,6 +120,7 @@ class SpreadSession:
     Args:
         handshake: DONE, of this client.
         user: its name, which the client may have left to the daemon.
+        shared: the messages that the sessions of one daemon share.
 
     Attributes:
         ahead: whether messages may wait here whole, for the next call of `receive_untrusted`.
@@ -140,6 +146,7 @@ class SpreadSession:
         "_origins",
         "_reader",
         "_reassembly",
+        "_shared",
         "_skipped",
         "_spent",
         "_user",
@@ -154,8 +161,11 @@ class SpreadSession:
         "skipped_from",
     )
 
-    def __init__(self, handshake: Handshake, user: str) -> None:
+    def __init__(
+        self, handshake: Handshake, user: str, shared: SharedMessages | None = None
+    ) -> None:
         self._handshake = handshake
+        self._shared = SharedMessages() if shared is None else shared
         self._user = user
         self._bundler = Bundler()
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
@@ -355,7 +365,7 @@ class SpreadSession:
             self._show(view, told)
         elif kind == FrameKind.DIFFERENCE:
             change = decode_difference_untrusted(frame, self._announced)
-            self._show(self._lists.apply(change, self._me), told)
+            self._show(self._lists.apply(change, self._me), told, frame)
         elif kind == FrameKind.VIEWID:
             self._view, self._origins = decode_view_id_untrusted(frame).id, {}
         elif kind == FrameKind.ORIGINS:
@@ -399,8 +409,8 @@ class SpreadSession:
             return False
         return set(before.members) == set(view.members) == set(view.vs_set)
 
-    def _show(self, view: GroupView, told: list[bytes]) -> None:
-        """Send the client a view of one of its groups."""
+    def _show(self, view: GroupView, told: list[bytes], change: bytes = b"") -> None:
+        """Send the client a view of one of its groups; others get the same with the same change."""
         assert self._me is not None, "a view comes before the WELCOME"
         if self._is_unchanged(view):
             return
@@ -420,6 +430,8 @@ class SpreadSession:
             return
         if not stays:
             told.append(encode_own_leave(view.group))
+        elif change and view.cause is not Cause.NETWORK:
+            told.append(self._shared.regular(bytes(change), view))
         elif view.cause is Cause.NETWORK or view.changed:
             told.append(encode_regular(view, self._origins))
             # otherwise another member has come or gone, which this client may not see

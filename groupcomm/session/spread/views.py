@@ -38,6 +38,9 @@ _CAUSES: Final = {
     Cause.DISCONNECT: CAUSED_BY_DISCONNECT,
     Cause.NETWORK: CAUSED_BY_NETWORK,
 }
+SHARED_BYTES: Final = 4 * 1024 * 1024
+"""The most bytes of messages that sessions share: those of 400 changes of a group of 300."""
+
 _ID_BYTES: Final = 12
 _SETS = struct.Struct("<II")
 _COUNT = struct.Struct("<I")
@@ -72,6 +75,35 @@ def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
     type_ = REG_MEMB | _CAUSES[view.cause]
     head = Head(type_, encode_name(view.group), len(members), 0, False, len(data))
     return encode_head(head) + encode_names(members) + data
+
+
+class SharedMessages:
+    """Regular messages that the sessions of one daemon share: a change is encoded once for all.
+
+    Each of them gets the same frame with a change of a group; those that hold less get none. The
+    oldest messages are forgotten: sessions that are far behind have theirs encoded anew.
+    """
+
+    __slots__ = ("_by_change", "_bytes")
+
+    def __init__(self) -> None:
+        self._by_change: dict[bytes, bytes] = {}
+        self._bytes = 0
+
+    def regular(self, change: bytes, view: GroupView) -> bytes:
+        """Return the regular message of a change that is not of the network.
+
+        Args:
+            change: the frame that led to the view.
+            view: the group's view after the change.
+        """
+        message = self._by_change.get(change)
+        if message is None:
+            message = self._by_change[change] = encode_regular(view, {})
+            self._bytes += len(message)
+            while self._bytes > SHARED_BYTES and len(self._by_change) > 1:
+                self._bytes -= len(self._by_change.pop(next(iter(self._by_change))))
+        return message
 
 
 def encode_transitional(view: GroupView) -> bytes:

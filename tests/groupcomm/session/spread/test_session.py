@@ -26,7 +26,7 @@ from groupcomm.session.daemon_frames import (
 from groupcomm.session.differences import Difference, encode_difference, place_of
 from groupcomm.session.frames import Capability, FrameReader, decode_hello_untrusted
 from groupcomm.session.requests import NOTHING, TRANSLATED_WORK
-from groupcomm.session.spread import layout
+from groupcomm.session.spread import layout, views
 from groupcomm.session.spread import session as module
 from groupcomm.session.spread.handshake import Handshake
 from groupcomm.session.spread.layout import (
@@ -37,6 +37,7 @@ from groupcomm.session.spread.layout import (
     encode_names,
 )
 from groupcomm.session.spread.session import READ_WASTE, READ_WORK, SpreadSession
+from groupcomm.session.spread.views import SharedMessages, encode_regular
 from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, decode_body_untrusted
 
 ANN, BEN, CAT = MemberId("#ann#a", 1), MemberId("#ben#b", 2), MemberId("#cat#c", 3)
@@ -44,12 +45,12 @@ VIEW = ViewId(7, "a", 1)
 DAEMONS = DaemonView(id=VIEW, daemons=("a", "b", "c"), majority=True)
 
 
-def opened(limit: int = 1300) -> SpreadSession:
+def opened(limit: int = 1300, shared: SharedMessages | None = None) -> SpreadSession:
     """A session of ann, admitted."""
     handshake = Handshake()
     handshake.receive_untrusted(b"\x04\x04\x00\x01\x03ann")
     handshake.receive_untrusted(b"NULL".ljust(90, b"\0"))
-    session = SpreadSession(handshake, "ann")
+    session = SpreadSession(handshake, "ann", shared)
     assert session.translate(encode_welcome(ANN, limit)) == b"\x01\x05\x00\x01\x06#ann#a"
     assert session.translate(encode_view_id(DAEMONS)) == b""
     return session
@@ -436,3 +437,56 @@ def test_a_difference_becomes_the_same_message_as_the_whole_view() -> None:
     assert told[0] == told[1] != b""
     with pytest.raises(BadDatagram, match="difference"):
         session.translate(encode_difference(change))
+
+
+def joins(count: int) -> list[Difference]:
+    """Joins of a group of ann, each after the one before."""
+    at = [Position(VIEW, 5 + number, 0, 0, 0) for number in range(count + 1)]
+    return [
+        Difference(
+            group="room",
+            id=at[number + 1],
+            before=place_of(at[number]),
+            cause=Cause.JOIN,
+            size=number + 2,
+            members=(MemberId(f"#user{number}#b", number + 2),),
+        )
+        for number in range(count)
+    ]
+
+
+def in_the_room(shared: SharedMessages) -> SpreadSession:
+    """A session that has joined the group alone."""
+    session = opened(shared=shared)
+    session.translate(encode_view(group_view(Cause.JOIN, [ANN], changed=(ANN,), own=True)))
+    return session
+
+
+def test_a_change_is_encoded_once_for_all_sessions_of_a_daemon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changes = list(map(encode_difference, joins(20)))
+    alone = in_the_room(SharedMessages())
+    expected = [alone.translate(change) for change in changes]
+    encoded: list[GroupView] = []
+
+    def counted(view: GroupView, origins: dict[str, int]) -> bytes:
+        encoded.append(view)
+        return encode_regular(view, origins)
+
+    shared = SharedMessages()
+    sessions = [in_the_room(shared) for _ in range(10)]
+    monkeypatch.setattr(views, "encode_regular", counted)
+    for session in sessions:  # each gets all changes at once, as after a pause
+        assert [session.translate(change) for change in changes] == expected
+    assert len(encoded) == len(changes)
+
+
+def test_messages_that_are_shared_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "SHARED_BYTES", 2000)
+    shared = SharedMessages()
+    quick, slow = in_the_room(shared), in_the_room(shared)
+    changes = list(map(encode_difference, joins(20)))
+    expected = [quick.translate(change) for change in changes]
+    assert sum(map(len, shared._by_change.values())) <= 2000 + len(expected[-1])
+    assert [slow.translate(change) for change in changes] == expected, "encoded anew"
