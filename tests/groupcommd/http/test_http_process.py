@@ -156,6 +156,8 @@ def test_it_ends_with_its_daemon_however_that_ends(plant: Monitored) -> None:
     last = plant.process
     assert plant.cluster.leave("a") == 0
     wait_until_ended(last)
+    plant.cluster.start("a")
+    assert plant.process, "tests in any order find one"
 
 
 async def test_a_process_that_tells_nothing_is_given_up(
