@@ -19,7 +19,8 @@ FAST = ["--duration-s", "0.5", "--workers", "1"]
 
 
 def test_simulate_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "--seeds", "1:3", "--faults", "none", *FAST]) == 0
+    quiet = ("--progress-s", "3600")
+    assert main(["simulate", "--seeds", "1:3", "--faults", "none", *quiet, *FAST]) == 0
     output = capsys.readouterr()
     assert output.out.startswith("3 seeds, ")
     assert "0 violations" in output.out
