@@ -30,7 +30,7 @@ from groupcomm_client.coordination.replica import Send
 from groupcomm_client.coordination.rules import RulesDiffer
 from groupcomm_client.coordination.sharing import Sharing, Withdraw
 from groupcomm_client.coordination.work_messages import Entry, JobId, Settings
-from groupcomm_client.coordination.work_queue import MOST_AT_ONCE, Key, WasSetAside
+from groupcomm_client.coordination.work_queue import MOST_AT_ONCE, Key, WasRefused, WasSetAside
 from groupcomm_client.events import Received
 
 AT_ONCE: Final = 16
@@ -382,6 +382,8 @@ class Worker:
                         self._jobs[id].lose()
                 case WasSetAside(entry):
                     self._aside.append(_set_aside(entry))
+                case WasRefused():
+                    pass  # `refused` counts it
 
     def lose(self) -> None:
         """See `Participant`."""
