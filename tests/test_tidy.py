@@ -85,14 +85,6 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 CIRCLES = {
     frozenset(
-        {
-            "groupcomm_client.connection",
-            "groupcomm_client.coordination.driving",
-            "groupcomm_client.coordination.working",
-            "groupcomm_client.history.subscription",
-        }
-    ): "`work` and `subscribe` are calls of the connection that they move events of",
-    frozenset(
         f"tests.generators.changing.{name}" for name in ("daemon", "records", "sessions", "walk")
     ): "a daemon of a generated history has views, and a view has its daemons",
 }

@@ -23,7 +23,7 @@ from groupcomm.errors import Code, GroupCommError, LocalProtocolError, SessionEn
 from groupcomm.events import MemberId, Position
 from groupcomm.names import check_group
 from groupcomm_client.arguments import check_count, check_function, check_seconds
-from groupcomm_client.connection import TURNS, Connection
+from groupcomm_client.basic_connection import TURNS, BasicConnection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.limits import clean, text_of
 from groupcomm_client.coordination.replica import Send
@@ -166,10 +166,10 @@ class Worker:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BasicConnection,
         group: str,
         control: str,
-        make: Callable[[Connection], Sharing],
+        make: Callable[[BasicConnection], Sharing],
     ) -> None:
         self.group = group
         self._make = make
@@ -363,7 +363,7 @@ class Worker:
 
     is_busy = False
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
         self.sharing = self._make(session)
         if self._earlier is not None:
@@ -463,7 +463,7 @@ def _settings_of(at_once: int, deadline_s: float | None, tries: int, key: Key | 
 
 @asynccontextmanager
 async def work(
-    connection: Connection,
+    connection: BasicConnection,
     group: str,
     *,
     name: str,
@@ -498,7 +498,7 @@ async def work(
     control = check_group(f"{check_group(group)}.{check_group(name)}")
     settings = _settings_of(at_once, deadline_s, tries, key)
 
-    def make(session: Connection) -> Sharing:
+    def make(session: BasicConnection) -> Sharing:
         return Sharing(session.member, group, control, settings=settings, at_once=at_once, key=key)
 
     worker, loop = Worker(connection, group, control, make), connection.loop
