@@ -284,9 +284,7 @@ class DaemonCore:
         due = min(self.membership.deadline, self._view_due, self.roster_manager.due)
         if self._now < self.leaving.follow_until:
             due = min(due, self.leaving.follow_until)
-        sessions = self.sessions
-        due = min(due, sessions.intake.due, sessions.names.due, sessions.slow_receivers.due)
-        due = min(due, sessions.watches.due, sessions.acceptance.due, self.leaving.due)
+        due = min(due, self.sessions.due, self.leaving.due)
         if self.drain.begun:
             due = self._now if self.drain.is_over(self._now) else min(due, self.drain.due)
         if self.membership.state is not MembershipState.LEFT:

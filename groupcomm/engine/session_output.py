@@ -12,7 +12,8 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.engine.access_control import AccessControl
 from groupcomm.engine.change_frames import ChangeFrames, ListsShown
 from groupcomm.engine.counters import Traffic
-from groupcomm.events import CausalContext, MemberId
+from groupcomm.engine.held_changes import HELD_A_FRAME, HeldChanges
+from groupcomm.events import CausalContext, Cause, MemberId
 from groupcomm.groups.changes import GroupChange
 from groupcomm.level import ServiceLevel
 from groupcomm.session.daemon_frames import (
@@ -134,6 +135,7 @@ class SessionOutput:
         by_connection: the sessions by connection number, from the beginning of a client's stream
             until no daemon knows the session and that stream has ended.
         ready: the connections with new output.
+        held: the connections whose changes of groups wait for further ones.
         slow_receivers: the sessions for which all senders wait.
         traffic: counts of the messages that sessions have sent and received.
         access_control: the rules for sessions.
@@ -154,6 +156,7 @@ class SessionOutput:
         "by_connection",
         "causes_frames",
         "frames",
+        "held",
         "now",
         "origins",
         "principals",
@@ -172,6 +175,7 @@ class SessionOutput:
         self._cut_off = cut_off
         self.by_connection: dict[int, DaemonSession] = {}
         self.ready: dict[int, None] = {}
+        self.held = HeldChanges()
         self.slow_receivers = SlowReceivers()
         self.traffic = Traffic()
         self.access_control = AccessControl()
@@ -190,16 +194,29 @@ class SessionOutput:
     def forget(self, connection: int) -> None:
         """Forget the wishes of a connection: its stream has ended."""
         self.ready.pop(connection, None)
+        self.held.waiting.pop(connection, None)
         self._lists_shown.forget(connection)
         self.causes_frames.wanted.discard(connection)
         self.principals.discard(connection)
         self.origins.discard(connection)
 
-    def push(self, session: DaemonSession, frame: tuple[Raw, ...], droppable: bool = False) -> None:
-        """Send a frame to a session, now or after its WELCOME, if its state allows any."""
+    def push(
+        self,
+        session: DaemonSession,
+        frame: tuple[Raw, ...],
+        droppable: bool = False,
+        held: bool = False,
+    ) -> None:
+        """Send a frame to a session, now or after its WELCOME, if its state allows any.
+
+        One that is held is sent with the next frame that is not, and soon in any case.
+        """
         state = session.state
         if state is _OPEN or state is _LEAVING:
-            self.ready[session.connection] = None
+            if not held:
+                self.ready[session.connection] = None
+            elif session.connection not in self.ready:
+                self.held.hold(session.connection)
             if not session.push(*frame, droppable=droppable):
                 self._cut_off(session, state)
             elif session.block_bytes is not None and session.blocks:
@@ -258,19 +275,21 @@ class SessionOutput:
         Each form is encoded once for all sessions that get it.
         """
         frames, shown = ChangeFrames(change), self._lists_shown
+        held = change.cause is not Cause.NETWORK and self.held.must_wait(len(connections), self.now)
         shared = (frames.difference(),) if shown.is_whole_everywhere and change.before else None
         for connection in connections:
             session = self.by_connection.get(connection)
             if session is None or not session.wants_views(change.group):
                 continue
             if shared is not None and session.takes_differences:
-                self.push(session, shared)
+                self.push(session, shared, held=held)
             else:
-                self.push(session, (shown.frame_for(session, frames, own=False),))
+                self.push(session, (shown.frame_for(session, frames, own=False),), held=held)
         session = None if own is None else self.by_connection.get(own)
         if session is not None:
             self.push(session, (shown.frame_for(session, frames, own=True),))
-        self.frames += len(connections) + frames.names // NAMES_A_FRAME
+        pushed = len(connections) // HELD_A_FRAME if held else len(connections)
+        self.frames += pushed + frames.names // NAMES_A_FRAME
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""

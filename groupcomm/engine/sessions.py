@@ -208,6 +208,13 @@ class LocalSessions:
             self._end(session, Code.CONNECTION_CLOSED, reason)
 
     @property
+    def due(self) -> float:
+        """Return the time of the next step that sessions need; inf if none is due."""
+        output, names, watches = self._output, self.names, self.watches
+        soon = min(self.intake.due, output.held.due, output.slow_receivers.due)
+        return min(soon, names.due, watches.due, self.acceptance.due)
+
+    @property
     def work(self) -> int:
         """Return the units of work of the last step, each delivered frame counted as one."""
         return self.intake.work_done + self._output.frames
@@ -292,6 +299,8 @@ class LocalSessions:
         """Add to the output of a step everything that concerns clients."""
         if self.now >= self.acceptance.due:
             self.acceptance.tell(self.now, self.by_connection, self._push)
+        if self.now >= self._output.held.due:
+            self._output.ready.update(self._output.held.pop_due(self.now))
         if self._output.ready:
             output.ready, self._output.ready = self._output.ready, {}
         if self._fed or self._held_back:
