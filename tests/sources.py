@@ -93,6 +93,8 @@ def note(source: Source, node: ast.AST, path: Path) -> None:
             source.functions.append((node.lineno, node.name, length))
             if words := (ast.get_docstring(node, clean=False) or "").split():
                 source.docstrings.append((node.name, words[0].rstrip(".,:;")))
+        case _:
+            pass
 
 
 def note_attribute(source: Source, node: ast.Attribute) -> None:
@@ -112,4 +114,5 @@ def is_core(node: ast.expr) -> bool:
             return True
         case ast.Attribute(attr="core" | "_core", value=owner):
             return ast.unparse(owner).split(".")[-1] not in ("config", "_config")
-    return False
+        case _:
+            return False

@@ -1,7 +1,7 @@
 """The rules of the code base that no linter knows: purity, layers, sizes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -140,6 +140,55 @@ def wrong_imports(path: Path) -> Iterator[str]:
             yield f"{label(path)}:{line}: {why}"
 
 
+def module_of(path: Path) -> str:
+    """The name under which a file is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[1:] if parts[0] in ("daemon", "clients") else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_between(paths: Iterable[Path]) -> dict[str, set[str]]:
+    """The modules among these files that each of them imports, wherever the import stands."""
+    found: dict[str, set[str]] = {module_of(path): set() for path in paths}
+    for path in paths:
+        own = module_of(path)
+        for _, name in read(path).imports:
+            while name and name not in found:
+                name = name.rpartition(".")[0]  # noqa: PLW2901 - a name in a module, or the module
+            found[own] |= {name} - {"", own}
+    return found
+
+
+def circles_of(imports: Mapping[str, Collection[str]]) -> set[frozenset[str]]:
+    """The largest sets of modules each of which imports all others, also by way of others.
+
+    R. Tarjan, "Depth-First Search and Linear Graph Algorithms", SIAM J. Comput. 1(2), 1972.
+    """
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    circles: set[frozenset[str]] = set()
+
+    def visit(module: str) -> None:
+        numbers[module] = lowest[module] = len(numbers)
+        path.append(module)
+        for other in imports[module]:
+            if other not in numbers:
+                visit(other)
+            if other in path:
+                lowest[module] = min(lowest[module], lowest[other])
+        if lowest[module] == numbers[module]:
+            at = path.index(module)
+            if len(path) - at > 1:
+                circles.add(frozenset(path[at:]))
+            del path[at:]
+
+    for module in imports:
+        if module not in numbers:
+            visit(module)
+    return circles
+
+
 def impure_calls(path: Path) -> Iterator[str]:
     """Yield each call of a built-in that does I/O or differs between runs."""
     for line, name in read(path).calls:
@@ -210,6 +259,36 @@ def test_every_file_keeps_the_rule(rule: str) -> None:
     paths, breaches = RULES[rule]
     wrong = [breach for path in paths for breach in breaches(path)]
     assert not wrong, "\n".join([rule, *wrong])
+
+
+def test_no_modules_import_each_other() -> None:
+    found = [sorted(circle) for circle in circles_of(imports_between(SOURCES))]
+    assert not found, f"{found} import each other: move what both need to the lower one"
+
+
+@pytest.mark.parametrize(
+    ("imports", "circles"),
+    [
+        ({"a": "bc", "b": "c", "c": ""}, []),
+        ({"a": "b", "b": "ac", "c": ""}, ["ab"]),
+        ({"a": "b", "b": "c", "c": "da", "d": "c", "e": "f", "f": "ea"}, ["abcd", "ef"]),
+        ({"a": "bc", "b": "", "c": "db", "d": "ac"}, ["acd"]),
+    ],
+)
+def test_circles_are_found(imports: dict[str, str], circles: list[str]) -> None:
+    assert circles_of(imports) == {frozenset(circle) for circle in circles}
+
+
+def test_an_import_counts_for_types_and_in_functions_too(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "if TYPE_CHECKING:\n    import groupcomm.errors\n"
+        "def f():\n    from groupcomm.clocks import stamp"
+    )
+    assert {name for _, name in read(path).imports} == {
+        "groupcomm.errors",
+        "groupcomm.clocks.stamp",
+    }
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from groupcomm_client.thread_loop import ThreadLoop, run_block
 from groupcomm_client.thread_loop import run as complete
 
 if TYPE_CHECKING:
-    from groupcomm_client.coordination.blocking import BlockingWorker
+    from groupcomm_client.coordination.blocking_work import BlockingWorker
     from groupcomm_client.end_to_end.credentials import GroupSecret
     from groupcomm_client.history.blocking import BlockingSubscription
     from groupcomm_client.history.subscription import Begin
@@ -152,17 +152,12 @@ class BlockingConnection:
         key: Callable[[Message], bytes | None] | None = None,
     ) -> "AbstractContextManager[BlockingWorker]":
         """Be a worker of a set for the length of a block; see `coordination.blocking.work`."""
-        from groupcomm_client.coordination.blocking import work  # noqa: PLC0415 - above
+        from groupcomm_client.coordination.blocking_work import worker_of  # noqa: PLC0415 - few use it
 
-        return work(
-            self,
-            group,
-            name=name,
-            at_once=at_once,
-            deadline_s=deadline_s,
-            tries=tries,
-            key=key,
+        block = self.awaited.work(
+            group, name=name, at_once=at_once, deadline_s=deadline_s, tries=tries, key=key
         )
+        return worker_of(block)
 
     # ---- messages ----
 

@@ -10,9 +10,10 @@ from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
 from groupcomm.session.client_session import DAEMON_TIMEOUT_S
 from groupcomm_client.arguments import check_type
+from groupcomm_client.basic_connection import Session
 from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.client_protocol import ClientProtocol
-from groupcomm_client.connection import Connection, Session
+from groupcomm_client.connection import Connection
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
 from groupcomm_client.options import (

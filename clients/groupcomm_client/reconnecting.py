@@ -25,7 +25,8 @@ from groupcomm.errors import (
 )
 from groupcomm.events import DaemonStopping, GroupView, Ordered
 from groupcomm.session.bundler import in_parts
-from groupcomm_client.connection import Connection, Destinations, Session
+from groupcomm_client.basic_connection import BasicConnection, Destinations, Session
+from groupcomm_client.connection import Connection
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
@@ -134,11 +135,11 @@ class ReconnectingConnection(Connection):
 
     # ---- sessions, for coordination ----
 
-    def present_session(self) -> Connection:
+    def present_session(self) -> BasicConnection:
         """Return a connection that is over when the present session is."""
-        return Connection(self._session, self.loop)
+        return BasicConnection(self._session, self.loop)
 
-    async def next_session(self, ended: Connection, why: SessionEnded) -> Connection:
+    async def next_session(self, ended: BasicConnection, why: SessionEnded) -> BasicConnection:
         """Return the connection of the session after one that has ended.
 
         Its first events may be some of earlier sessions, up to a `Reconnected`.
@@ -150,9 +151,11 @@ class ReconnectingConnection(Connection):
         session = self._session
         if session.protocol is ended.protocol:
             session = await self._renew(session, why)
-        return Connection(session, self.loop)
+        return BasicConnection(session, self.loop)
 
-    async def receive_of(self, session: Connection, may_move: Callable[[], bool]) -> list[Received]:
+    async def receive_of(
+        self, session: BasicConnection, may_move: Callable[[], bool]
+    ) -> list[Received]:
         """Return the events of one session, or leave it; see `Connection.receive_of`."""
         while True:
             present = self._session
@@ -183,7 +186,7 @@ class ReconnectingConnection(Connection):
         try:
             while True:
                 try:
-                    present = Connection(session, self.loop)
+                    present = BasicConnection(session, self.loop)
                     return await present.join(group, secret=secret, views=views)
                 except SessionEnded as error:
                     session = await self._renew(session, error)
@@ -210,7 +213,7 @@ class ReconnectingConnection(Connection):
         session = self._session
         while True:
             try:
-                return await Connection(session, self.loop).leave(group)
+                return await BasicConnection(session, self.loop).leave(group)
             except SessionEnded as error:
                 session = await self._renew(session, error)
                 if group not in session.protocol.groups:
@@ -483,7 +486,7 @@ class ReconnectingConnection(Connection):
                 await self._part(old)
             elif self._is_final(why):
                 raise why
-            await Connection(old, self.loop).aclose()
+            await BasicConnection(old, self.loop).aclose()
             if old.protocol.was_silent:
                 self._opener.leave_present()
             new = await self._open_next()
@@ -546,7 +549,7 @@ class ReconnectingConnection(Connection):
         try:
             for group, views in list(self._groups.items()):
                 try:
-                    joining = Connection(new, self.loop)
+                    joining = BasicConnection(new, self.loop)
                     await joining.join(group, secret=self._secrets.get(group), views=views)
                 except AccessRefused:  # it may no longer join, as its events show
                     self._groups.pop(group, None)  # the program may have left it meanwhile

@@ -1,15 +1,24 @@
 """Connections and joins without views of groups: what cannot be had with them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from groupcomm.errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from groupcomm_client.client_protocol import ClientProtocol
     from groupcomm_client.end_to_end.credentials import GroupSecret
 
 
-def check_views(protocol: "ClientProtocol", what: str) -> None:
+class Joining(Protocol):
+    """A session that joins groups.
+
+    Attributes:
+        views: whether it joins with views.
+    """
+
+    views: bool
+
+
+def check_views(protocol: Joining, what: str) -> None:
     """Raise LocalProtocolError if a session joins without views, which `what` needs."""
     if not protocol.views:
         raise LocalProtocolError(

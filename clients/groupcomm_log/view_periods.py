@@ -121,6 +121,8 @@ class _Cutter:
                 self._transitional = True
             case "view":
                 self._group_view(row)
+            case _:
+                pass
 
     def end(self) -> Iterator[ViewPeriod]:
         """End the period: later rows belong to another session."""

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import trio
 
-from groupcomm.engine import DaemonCore
-from groupcomm.engine.status import DrainStatus
+from groupcomm.engine import DaemonCore, DrainStatus
 from groupcomm.errors import LocalProtocolError
 
 MAX_DRAIN_S: Final = 3600.0

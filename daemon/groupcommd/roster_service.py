@@ -203,6 +203,8 @@ class RosterService:
         """Return the change that is asked for; raise GroupCommError if it must not be made."""
         roster = self.config.core.roster
         match asked:
+            case _Add():
+                return self._addition(asked, roster)
             case _Remove(name=name):
                 return RemoveDaemon(name)
             case _Move(name=name):
@@ -213,6 +215,8 @@ class RosterService:
                 )
             case _RemoveLinks(links=removed):
                 return RemoveLinks(tuple(_pair(link, roster) for link in removed))
+
+    def _addition(self, asked: _Add, roster: Roster) -> AddDaemon:
         check_daemon(asked.name)
         addresses = self.check_addresses(asked.name, asked.addresses)
         self._check_identity(asked.name)

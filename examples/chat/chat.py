@@ -22,6 +22,8 @@ async def listen(connection: gc.Connection) -> None:
             case gc.GroupView():
                 names = ", ".join(member.name for member in event.members)
                 print(f"[{event.cause.name.lower()}: {names}]", flush=True)
+            case _:
+                pass
 
 
 async def talk(connection: gc.Connection) -> None:

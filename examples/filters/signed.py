@@ -71,6 +71,8 @@ async def run(options: argparse.Namespace) -> None:
                         print(f"{message.sender.name}: not shown: {why}", flush=True)
                     case GroupView(members=members):
                         print(f"{len(members)} there", flush=True)
+                    case _:
+                        pass
                 continue
             return
 

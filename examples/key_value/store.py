@@ -45,7 +45,8 @@ class Store:
                 return before
             case ["delete", key]:
                 return self.values.pop(key, None)
-        return None
+            case _:
+                return None
 
     def members_changed(self, members: tuple[MemberId, ...]) -> None:
         """Do nothing: values belong to no member."""
@@ -79,7 +80,8 @@ async def answer(store: Store, replica: Replicated, words: Sequence[str]) -> str
             return "\n".join(f"{key} = {value}" for key, value in sorted(store.values.items()))
         case ["hash"]:
             return store.digest()
-    return HELP
+        case _:
+            return HELP
 
 
 async def run(options: argparse.Namespace) -> None:

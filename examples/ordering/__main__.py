@@ -81,7 +81,8 @@ def _readable_value(value: object) -> str:
             return ", ".join(f"{key} {_readable_value(each)}" for key, each in value.items())
         case list() | tuple():
             return " ".join(map(_readable_value, value)) or "none"
-    return str(value)
+        case _:
+            return str(value)
 
 
 def _orders(run: Run) -> list[str]:

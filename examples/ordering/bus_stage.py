@@ -219,4 +219,5 @@ class NodeStage(BusStage):
             case Received(data=data):
                 sent = self.history.sent
                 return next(message for message in sent if str(message).encode() == data)
-        return None
+            case None:
+                return None

@@ -31,6 +31,8 @@ def test_an_entry_runs(kind: str, name: str) -> None:
             assert not row.is_wrong
         case "module":
             assert importlib.import_module(f"groupcomm.algorithms.{name}").__doc__
+        case _:
+            raise AssertionError(f"no entry is called {kind}")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -83,8 +83,9 @@ class Fields:
             case _ if type_.isdigit():
                 check((number := self.take("B")) < int(type_), f"{number} is not below {type_}")
                 return number
-        values = struct.unpack(f"!{type_}", self.cut(struct.calcsize(f"!{type_}")))
-        return values if len(values) > 1 else values[0]
+            case _:
+                values = struct.unpack(f"!{type_}", self.cut(struct.calcsize(f"!{type_}")))
+                return values if len(values) > 1 else values[0]
 
     def cut(self, size: int) -> bytes:
         """Return the next bytes."""

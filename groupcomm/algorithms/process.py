@@ -178,7 +178,8 @@ def size_of(stamp: Any) -> int:
             return sum(_size_of_item(key, value) for key, value in stamp.items())
         case list() | tuple() | set() | frozenset():
             return sum(map(size_of, stamp))
-    raise TypeError(f"a stamp with a {type(stamp).__name__} has no length on a wire")
+        case _:
+            raise TypeError(f"a stamp with a {type(stamp).__name__} has no length on a wire")
 
 
 def _size_of_item(key: Any, value: Any) -> int:

@@ -86,13 +86,16 @@ class _AtOnce(Vector):
         return self.stamp.deliverable(received.stamp, received.message.sender)
 
     def _count(self, received: Received) -> None:
-        match received.stamp.compare(self.stamp):
+        relation: Relation = received.stamp.compare(self.stamp)
+        match relation:
             case Relation.AFTER:
                 self.stamp.tick(received.message.sender)
             case Relation.CONCURRENT:
                 self._trace.concurrent(received.message.id)
                 self.flagged.append(received.message)
                 self._pass_beside(received.stamp)
+            case Relation.BEFORE | Relation.EQUAL:
+                pass
         self._clock.merge(received.stamp)
 
     @abstractmethod

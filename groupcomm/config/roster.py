@@ -305,10 +305,7 @@ class Roster:
             case RemoveDaemon(name):
                 removed.append(self._existing(name))
                 del entries[name]
-                if not entries:
-                    raise ConfigError(f"daemon {name} is the only one: it cannot be removed")
-                if not any(entry.counts for entry in entries.values()):
-                    entries = _counted(name, entries, forced=forced)
+                entries = _without(name, entries, forced=forced)
             case MoveDaemon(name, addresses):
                 removed = [each for each in removed if each.name != name]
                 removed.append(self._existing(name))  # it may still be there
@@ -322,6 +319,8 @@ class Roster:
                 name, site = self._open_invitation(id)
                 entries[name] = RosterEntry(name=name, site=site, addresses=addresses, counts=False)
                 removed = [each for each in removed if each.name != name]
+            case SetLinks() | RemoveLinks():
+                pass
         sites = {entry.site for entry in entries.values()}
         links = self._changed_links(change, sites)
         none = not self.links or isinstance(change, RemoveLinks)
@@ -378,7 +377,8 @@ class Roster:
                 )
             case RemoveDaemon(name):
                 return tuple(each for each in self.invitations if each.name != name)
-        return self.invitations
+            case _:
+                return self.invitations
 
     def _changed_links(self, change: RosterChange, sites: Collection[str]) -> dict[SitePair, int]:
         """Return the delays of the links after a change, for the sites that are there then."""
@@ -396,6 +396,8 @@ class Roster:
                 for pair in pairs:
                     self._check_link(pair)
                 links = {pair: delay for pair, delay in links.items() if pair not in pairs}
+            case _:
+                pass
         return links
 
     def _check_link(self, pair: SitePair) -> None:
@@ -460,8 +462,12 @@ class Roster:
         return self.number - (len(line) - 1 - at) in self.forced_at, line[at]
 
 
-def _counted(removed: str, left: dict[str, RosterEntry], *, forced: bool) -> dict[str, RosterEntry]:
-    """Count daemons of which nobody counts: without a majority nobody could ever count them."""
+def _without(removed: str, left: dict[str, RosterEntry], *, forced: bool) -> dict[str, RosterEntry]:
+    """Return the daemons that are left; all count if none did, or else nobody could count them."""
+    if not left:
+        raise ConfigError(f"daemon {removed} is the only one: it cannot be removed")
+    if any(entry.counts for entry in left.values()):
+        return left
     if not forced:
         raise ConfigError(
             f"daemon {removed} is the only one that counts for majorities: remove it once another"

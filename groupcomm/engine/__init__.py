@@ -1,6 +1,7 @@
 """One whole daemon as a state machine, and the loop of duties by which a shell drives it."""
 
 from groupcomm.engine.daemon import DaemonCore
+from groupcomm.engine.drain import DrainStatus
 from groupcomm.engine.inputs import (
     ChangeRoster,
     ClientBytes,
@@ -68,6 +69,7 @@ __all__ = [
     "DrainBegun",
     "DrainOver",
     "DrainRequested",
+    "DrainStatus",
     "EndReason",
     "Evict",
     "Input",

@@ -8,11 +8,27 @@ whatever programs do. The session of the operator who watches does not hold it u
 
 from math import inf
 
+import attrs
+
 from groupcomm.engine.inputs import DrainRequested
 from groupcomm.engine.news import DrainBegun, DrainOver
 from groupcomm.engine.sessions import LocalSessions
-from groupcomm.engine.status import DrainStatus
 from groupcomm.session.daemon_session import DaemonSession
+
+
+@attrs.frozen(kw_only=True)
+class DrainStatus:
+    """The drain of a daemon that is about to stop.
+
+    Attributes:
+        left_s: the seconds after which it leaves at the latest; 0 once it leaves.
+        gone: the number of programs that have moved or ended since it began.
+        staying: the users whose sessions are still here, sorted.
+    """
+
+    left_s: float
+    gone: int
+    staying: tuple[str, ...]
 
 
 class Drain:

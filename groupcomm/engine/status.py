@@ -5,24 +5,28 @@ Times are seconds of the monotonic clock of the steps; counts are since this sta
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
+from groupcomm.clocks.ring_clock import PhysicalClock
+from groupcomm.config.core import CoreConfig
 from groupcomm.config.versions import Versions
-from groupcomm.config.view import DaemonId, View
+from groupcomm.config.view import DaemonId, Start, View
+from groupcomm.engine.counters import Counters
+from groupcomm.engine.drain import Drain, DrainStatus
+from groupcomm.engine.keys import KeyManager
+from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.sessions import LocalSessions
+from groupcomm.engine.view import ViewState
 from groupcomm.membership.comparison import SILENT_S, OtherConfiguration
+from groupcomm.membership.membership import Membership
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.ring.counts import RingCounts
 from groupcomm.session.daemon_session import DaemonSession
-
-if TYPE_CHECKING:
-    from groupcomm.engine.daemon import DaemonCore
-    from groupcomm.engine.keys import KeyManager
-    from groupcomm.engine.view import ViewState
-    from groupcomm.wire.eviction import Eviction
+from groupcomm.wire.eviction import Eviction
 
 Counts: TypeAlias = Mapping[str, int]
 
@@ -192,21 +196,6 @@ class SessionStatus:
 
 
 @attrs.frozen(kw_only=True)
-class DrainStatus:
-    """The drain of a daemon that is about to stop; see engine/drain.py.
-
-    Attributes:
-        left_s: the seconds after which it leaves at the latest; 0 once it leaves.
-        gone: the number of programs that have moved or ended since it began.
-        staying: the users whose sessions are still here, sorted.
-    """
-
-    left_s: float
-    gone: int
-    staying: tuple[str, ...]
-
-
-@attrs.frozen(kw_only=True)
 class AccessStatus:
     """The refusals by rules and quotas.
 
@@ -281,7 +270,7 @@ class KeyStatus:
     missing_key: tuple[str, int] | None
     named_key: int | None
     evicted: bool
-    eviction: "tuple[str, Eviction] | None"
+    eviction: tuple[str, Eviction] | None
     description: Mapping[str, Any] | None
 
 
@@ -335,7 +324,23 @@ class Status:
     drain: DrainStatus | None
 
 
-def status_of(core: "DaemonCore", now: float) -> Status:
+class StatusContext(Protocol):
+    """The parts of a core that its status shows; see `DaemonCore`."""
+
+    config: CoreConfig
+    start: Start
+    membership: Membership
+    view_state: ViewState | None
+    roster_manager: RosterManager
+    key_manager: KeyManager
+    physical: PhysicalClock
+    reservation: Reservation
+    sessions: LocalSessions
+    counters: Counters
+    drain: Drain
+
+
+def status_of(core: StatusContext, now: float) -> Status:
     """Return the status of a core at a time."""
     membership, view, view_state = core.membership, core.membership.view, core.view_state
     known = membership.peers
@@ -397,7 +402,7 @@ def _peer(peer: PeerDaemon) -> PeerStatus:
     )
 
 
-def _protocol(core: "DaemonCore", now: float) -> ProtocolStatus:
+def _protocol(core: StatusContext, now: float) -> ProtocolStatus:
     view, own, me = core.membership.view, core.config.versions, core.start.daemon
     peers = core.membership.peers
     members: dict[str, Versions] = {me.name: own}
@@ -432,7 +437,7 @@ def _disk(reservation: Reservation) -> DiskStatus:
     )
 
 
-def _ring(core: "DaemonCore", view_state: "ViewState") -> RingStatus:
+def _ring(core: StatusContext, view_state: ViewState) -> RingStatus:
     ring = view_state.ring
     return RingStatus(
         token=ring.state.name.lower(),
@@ -457,7 +462,7 @@ def _token(counts: RingCounts) -> TokenStatus:
     )
 
 
-def _links(view_state: "ViewState") -> tuple[LinkStatus, ...]:
+def _links(view_state: ViewState) -> tuple[LinkStatus, ...]:
     return tuple(
         LinkStatus(
             to=view_state.view.daemons[at].name,
@@ -489,7 +494,7 @@ def _session(session: DaemonSession) -> SessionStatus:
     )
 
 
-def _traffic(core: "DaemonCore") -> TrafficStatus:
+def _traffic(core: StatusContext) -> TrafficStatus:
     traffic = core.sessions.traffic
     return TrafficStatus(
         taken=sum(traffic.taken),
@@ -503,7 +508,7 @@ def _traffic(core: "DaemonCore") -> TrafficStatus:
     )
 
 
-def _datagrams(core: "DaemonCore") -> DatagramStatus:
+def _datagrams(core: StatusContext) -> DatagramStatus:
     counters = core.counters
     return DatagramStatus(
         sent=counters.sent,
@@ -516,7 +521,7 @@ def _datagrams(core: "DaemonCore") -> DatagramStatus:
     )
 
 
-def _keys(key_manager: "KeyManager") -> KeyStatus:
+def _keys(key_manager: KeyManager) -> KeyStatus:
     return KeyStatus(
         missing_key=key_manager.missing_key,
         named_key=key_manager.named_key,

@@ -31,7 +31,16 @@ from groupcomm.joining.messages import (
 )
 from groupcomm.security.hello import RateLimit
 from groupcomm.security.identity import Entropy
-from groupcomm.wire.joining import PUBLIC_BYTES, Ask, Open, Role, decode_joining_untrusted
+from groupcomm.wire.joining import (
+    PUBLIC_BYTES,
+    Ask,
+    Denied,
+    Open,
+    Opened,
+    Reply,
+    Role,
+    decode_joining_untrusted,
+)
 
 MAX_DIALOGS: Final = 64
 """At most so many are kept: the one that was not used for the longest time gives way."""
@@ -129,7 +138,8 @@ class JoinHost:
                 return self._on_open(packet, data, now)
             case Ask():
                 return self._on_ask(packet, now)
-        raise BadDatagram("kind", "an answer that nobody has asked for")
+            case Opened() | Denied() | Reply():
+                raise BadDatagram("kind", "an answer that nobody has asked for")
 
     def _on_open(self, request: Open, data: bytes, now: float) -> bytes:
         known = self._dialogs.get(request.salt)

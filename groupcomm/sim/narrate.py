@@ -123,6 +123,8 @@ class NarratedRun:
                 self._line(f"{user:6} joins: {GROUP} = {members}")
             case Ordered():
                 self._line(f"  {user:6} knows: nothing can come before message {event.number} now")
+            case _:
+                pass
 
     def _on_datagram(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
         if goes_on:

@@ -176,8 +176,9 @@ def readable_step(event: AlgorithmStep) -> str:
             return f"{text}, stamped {stamp} ({size} bytes)" if stamp else text
         case PathCopied(paths=paths):
             return f"copies clock and buffer for {event.s}:{event.m}: {paths} paths now"
-    stamped = f", stamped {event.stamp} ({event.bytes} bytes)" if event.stamp else ""
-    return _of_received(event, f"{event.s}:{event.m}") + stamped
+        case _:
+            stamped = f", stamped {event.stamp} ({event.bytes} bytes)" if event.stamp else ""
+            return _of_received(event, f"{event.s}:{event.m}") + stamped
 
 
 def _of_received(event: OfReceived, message: str) -> str:

@@ -298,6 +298,8 @@ class SessionTrace:
                 self._record(Trans(now, me, view_text(view)))
             case DaemonView(id=id):
                 self._record(Dview(now, me, view_text(id), event.daemons, event.majority))
+            case _:
+                pass
 
     def _group_view(self, view: GroupView) -> None:
         self._record(

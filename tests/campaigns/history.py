@@ -163,6 +163,8 @@ class Reading:
             case "caught up":
                 self.caught_up += 1
                 self.position = parse_position(event["position"])
+            case _:
+                pass
 
     def _add(self, key: Seen) -> None:
         self.keys.append(key)

@@ -277,7 +277,8 @@ def results_of(table: Table, part: str) -> dict[str, Any]:
         case "resource":
             tenures, uses = tenures_of(table, part), resource_of(programs, table.victims)
             return {**tenures, **uses, "violations": tenures["violations"] + uses["violations"]}
-    return tenures_of(table, part)
+        case _:
+            return tenures_of(table, part)
 
 
 def tenures_of(table: Table, part: str) -> dict[str, Any]:

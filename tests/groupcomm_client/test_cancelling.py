@@ -137,7 +137,7 @@ def test_a_cancelled_message_is_sent_once_and_its_place_is_its_own(
     time: Time, way: str, alone: bool, ordered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A smaller message would be left to be written, and its call would not wait.
-    monkeypatch.setattr("groupcomm_client.connection.PART_BYTES", LARGE_BYTES)
+    monkeypatch.setattr("groupcomm_client.basic_connection.PART_BYTES", LARGE_BYTES)
 
     async def scenario() -> None:
         async with talking(time, seed=4, crumb_bytes=4000, gulp_bytes=4000) as (

@@ -14,8 +14,8 @@ from groupcomm.engine import ClientDismissed
 from groupcomm.errors import AccessRefused, Code, LocalProtocolError
 from groupcomm.events import Message, Refused
 from groupcomm_client import Connection, ConnectOptions, Reconnected, connect
+from groupcomm_client.basic_connection import Session
 from groupcomm_client.client_protocol import ClientProtocol
-from groupcomm_client.connection import Session
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable, Untrusted
 from groupcomm_client.end_to_end.frames import Kind, kind_of
 from groupcomm_client.filters import Way, causal, compression, delay

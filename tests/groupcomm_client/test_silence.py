@@ -16,7 +16,7 @@ from groupcomm.errors import SessionEnded
 from groupcomm.events import Cause, DaemonView, GroupView, Message
 from groupcomm.session.frames import FrameKind, encode_alive
 from groupcomm_client import ConnectOptions, Reconnected, blocking
-from groupcomm_client.connection import GOODBYE_S
+from groupcomm_client.basic_connection import GOODBYE_S
 from groupcomm_client.options import SAME_HOST_TIMEOUT_S
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of

@@ -16,8 +16,9 @@ import trio
 import trio.testing
 
 from groupcomm_client.aio import AsyncioLoop
+from groupcomm_client.basic_connection import Session
 from groupcomm_client.client_protocol import ClientProtocol
-from groupcomm_client.connection import Connection, Session
+from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Loop
 from groupcomm_client.trio_loop import TrioLoop
 from tests.groupcomm_client.scripted_daemon import ScriptedDaemon

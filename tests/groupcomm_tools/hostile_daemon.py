@@ -13,7 +13,7 @@ from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.session.daemon_frames import encode_answer, encode_delivery, encode_view
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
-from groupcomm.session.requests import Bye, Hello, Query, Request, Submit
+from groupcomm.session.requests import Alive, Bye, Hello, Query, Request, Submit
 from groupcomm.wire.bundle import BundleKind, encode_body
 from tests.groupcomm.wire.payloads import encode_messages
 
@@ -78,6 +78,8 @@ class HostileSession:
                 self._join(bundle.groups[0])
             case Bye():
                 session.close(-1, f"goodbye\n{HOSTILE}")
+            case Submit() | Alive():
+                pass
 
     def _join(self, group: str) -> None:
         place = Position(self._view.id, 1, 0, 0, 0)

@@ -198,7 +198,8 @@ def compute(what: str, fields: Fields) -> bytes:
             return derive_key(bytes.fromhex(fields["secret"]), *numbers)
         case "proofs and keys of a conversation for joining":
             return _conversation(fields)
-    raise AssertionError(f"nothing computes {what}")
+        case _:
+            raise AssertionError(f"nothing computes {what}")
 
 
 def _conversation(fields: Fields) -> bytes:

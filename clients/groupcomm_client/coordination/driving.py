@@ -14,7 +14,7 @@ from typing import Protocol
 
 from groupcomm.errors import AccessRefused, Code, LocalProtocolError, SessionEnded
 from groupcomm.level import ServiceLevel
-from groupcomm_client.connection import Connection, Destinations
+from groupcomm_client.basic_connection import BasicConnection, Destinations
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.loops import CancelScope
 from groupcomm_client.without_views import check_views
@@ -23,7 +23,7 @@ from groupcomm_client.without_views import check_views
 class Participant(Protocol):
     """A part of coordination, with a machine for each session. Nothing of it waits."""
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """Make the machine of a session, which is a member of the groups by now."""
 
     def accept(self, event: Received) -> None:
@@ -54,7 +54,7 @@ class Driver:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BasicConnection,
         group: str,
         participant: Participant,
         *,
@@ -80,7 +80,7 @@ class Driver:
         self.group = group
         self.thread_lock = self.loop.thread_lock()
         self.ended: SessionEnded | None = None
-        self.session: Connection | None = connection.present_session()
+        self.session: BasicConnection | None = connection.present_session()
         self._groups = frozenset((group, *others)) - {""}
         self._participant = participant
         self._outgoing: deque[tuple[Destinations, bytes, ServiceLevel]] = deque()
@@ -167,7 +167,7 @@ class Driver:
                 self.notify()
                 return
 
-    def _begin(self, session: Connection) -> None:
+    def _begin(self, session: BasicConnection) -> None:
         missing = self._groups.difference(session.groups)
         if missing and session.protocol.is_open:
             name = min(missing)
@@ -179,7 +179,7 @@ class Driver:
                 self._participant.begin(session)
         self.notify()
 
-    async def _receive_all(self, session: Connection) -> SessionEnded:
+    async def _receive_all(self, session: BasicConnection) -> SessionEnded:
         """Pass all events of a session; return the reason of its end."""
         try:
             while True:
@@ -220,7 +220,7 @@ class Driver:
 
     def _pop_outgoing(
         self,
-    ) -> tuple[Connection, tuple[Destinations, bytes, ServiceLevel]] | None:
+    ) -> tuple[BasicConnection, tuple[Destinations, bytes, ServiceLevel]] | None:
         with self.thread_lock:
             if self.session is None or not self._outgoing:
                 return None

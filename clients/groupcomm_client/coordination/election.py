@@ -17,6 +17,7 @@ from groupcomm.errors import GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm_client.arguments import check_count
+from groupcomm_client.basic_connection import BasicConnection
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.candidate import Candidate
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
@@ -154,7 +155,7 @@ class Election:
 
     # ---- what the driver tells ----
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
         self.candidate = Candidate(session.member, self._group, self._candidates, session.view)
 

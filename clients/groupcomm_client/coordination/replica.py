@@ -296,6 +296,8 @@ class Replica:
                 self._majority = event.majority
                 if self.view is None:
                     self._transitional = False  # no view of the group follows
+            case _:
+                pass
         self._actions += map(Send, self._sender.pop())
         actions, self._actions = self._actions, []
         return actions

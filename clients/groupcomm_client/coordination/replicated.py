@@ -27,6 +27,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.errors import GroupCommError, LocalProtocolError
 from groupcomm.level import ServiceLevel
 from groupcomm_client.arguments import check_count, check_function
+from groupcomm_client.basic_connection import BasicConnection
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.limits import check_data
@@ -132,7 +133,7 @@ class Replicated:
 
     is_busy = False
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
         self.replica = Replica(
             session.member,

@@ -35,6 +35,7 @@ from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.names import check_destination
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.arguments import check_function, check_seconds
+from groupcomm_client.basic_connection import BasicConnection
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving, running
 from groupcomm_client.coordination.limits import check_data, clean, text_of
@@ -192,7 +193,7 @@ class _Server:
         self._working = 0
         self.driver = Driver(connection, group, self)
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
         self._rota = Rota(session.member)
 
@@ -369,7 +370,7 @@ class Caller:
 
     # ---- what the driver tells ----
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
         self._me = session.member
 

@@ -228,6 +228,8 @@ class WorkQueue:
                 for id in jobs:
                     if id in self.aside:
                         self._bytes -= _size(self.aside.pop(id))
+            case None:
+                pass
 
     def _on_ready(self, ready: Ready, sender: MemberId) -> None:
         if not self._workers.keys() - {sender}:

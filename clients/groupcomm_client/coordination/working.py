@@ -23,14 +23,14 @@ from groupcomm.errors import Code, GroupCommError, LocalProtocolError, SessionEn
 from groupcomm.events import MemberId, Position
 from groupcomm.names import check_group
 from groupcomm_client.arguments import check_count, check_function, check_seconds
-from groupcomm_client.connection import TURNS, Connection
+from groupcomm_client.basic_connection import TURNS, BasicConnection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.limits import clean, text_of
 from groupcomm_client.coordination.replica import Send
 from groupcomm_client.coordination.rules import RulesDiffer
 from groupcomm_client.coordination.sharing import Sharing, Withdraw
 from groupcomm_client.coordination.work_messages import Entry, JobId, Settings
-from groupcomm_client.coordination.work_queue import MOST_AT_ONCE, Key, WasSetAside
+from groupcomm_client.coordination.work_queue import MOST_AT_ONCE, Key, WasRefused, WasSetAside
 from groupcomm_client.events import Received
 
 AT_ONCE: Final = 16
@@ -166,10 +166,10 @@ class Worker:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BasicConnection,
         group: str,
         control: str,
-        make: Callable[[Connection], Sharing],
+        make: Callable[[BasicConnection], Sharing],
     ) -> None:
         self.group = group
         self._make = make
@@ -363,7 +363,7 @@ class Worker:
 
     is_busy = False
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
         self.sharing = self._make(session)
         if self._earlier is not None:
@@ -382,6 +382,8 @@ class Worker:
                         self._jobs[id].lose()
                 case WasSetAside(entry):
                     self._aside.append(_set_aside(entry))
+                case WasRefused():
+                    pass  # `refused` counts it
 
     def lose(self) -> None:
         """See `Participant`."""
@@ -461,7 +463,7 @@ def _settings_of(at_once: int, deadline_s: float | None, tries: int, key: Key | 
 
 @asynccontextmanager
 async def work(
-    connection: Connection,
+    connection: BasicConnection,
     group: str,
     *,
     name: str,
@@ -496,7 +498,7 @@ async def work(
     control = check_group(f"{check_group(group)}.{check_group(name)}")
     settings = _settings_of(at_once, deadline_s, tries, key)
 
-    def make(session: Connection) -> Sharing:
+    def make(session: BasicConnection) -> Sharing:
         return Sharing(session.member, group, control, settings=settings, at_once=at_once, key=key)
 
     worker, loop = Worker(connection, group, control, make), connection.loop

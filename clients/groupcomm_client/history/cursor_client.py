@@ -126,6 +126,8 @@ class CursorClient:
                 self._me = member
                 self._sent_at = None  # an answer to the earlier session does not come
                 self._set_deadline(now)
+            case _:
+                pass
 
     def _on_answer(self, sender: MemberId, answer: CursorAnswer, now: float) -> None:
         entry = answer.entry

@@ -166,6 +166,8 @@ class LiveLine:
             case Reconnected():
                 self._begin_session(event.member)
                 return True
+            case _:
+                pass
         return False
 
     def handle_message(self, message: Message, event: Received) -> bool:

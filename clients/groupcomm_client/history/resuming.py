@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import GroupView
-from groupcomm_client.connection import Session
+from groupcomm_client.basic_connection import Session
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.history.given import Given

@@ -17,7 +17,7 @@ from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.errors import Code, LocalProtocolError, PlaceAhead, SessionEnded
 from groupcomm.events import Message
 from groupcomm_client.arguments import check_names, check_seconds
-from groupcomm_client.connection import GOODBYE_S, Connection
+from groupcomm_client.basic_connection import GOODBYE_S, BasicConnection
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history.channel_reader import ChannelReader
 from groupcomm_client.history.cursor_client import Cursor, CursorClient, CursorState
@@ -48,7 +48,7 @@ class Subscription:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BasicConnection,
         groups: Sequence[str],
         start: Start | Position | datetime,
         *,
@@ -472,7 +472,9 @@ def _check_start(start: Begin) -> Start | Position | datetime | Cursor:
     return begin
 
 
-async def _find_cursor(connection: Connection, name: str, groups: tuple[str, ...]) -> CursorClient:
+async def _find_cursor(
+    connection: BasicConnection, name: str, groups: tuple[str, ...]
+) -> CursorClient:
     """Ask the archives where a cursor is; nothing else may receive meanwhile.
 
     Raises:
@@ -499,7 +501,7 @@ async def _find_cursor(connection: Connection, name: str, groups: tuple[str, ...
 
 @asynccontextmanager
 async def subscribe(
-    connection: Connection,
+    connection: BasicConnection,
     groups: str | Sequence[str],
     start: Begin,
     *,

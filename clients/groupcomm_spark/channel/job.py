@@ -376,6 +376,8 @@ def _note(counted: Counts, what: str, one: int, other: int, number: int) -> None
             counted.intervals[one] = number
         case "window":
             counted.windows[one] = number
+        case _:
+            raise AssertionError(f"nothing counts {what}")
 
 
 def _fit(

@@ -287,4 +287,5 @@ def _cell(value: Any) -> str:
             return f"{value:,}"
         case float():
             return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
-    return escape(str(value))
+        case _:
+            return escape(str(value))

@@ -160,6 +160,8 @@ class _Cutter:
                 self._period.transition = min(self._period.transition, row["row"])
             case "view":
                 self._group_view(row)
+            case _:
+                pass
 
     def _cut(self, row: Row, **new: Any) -> LogPeriod:
         old = self._period

@@ -162,6 +162,8 @@ class Agreement:
                         self._send_claims(event.sender.name, self._all())
                 case Ask(number, groups):
                     self._send(event.sender.name, self._report(number, groups))
+                case _:
+                    pass
 
     def is_archive(self, member: MemberId) -> bool:
         """Return whether a session is one of the archives."""

@@ -325,6 +325,8 @@ class Archive:
                         stream.granted, stream.used_at = granted, now
                 case Stop(number):
                     self._end((event.sender, number))
+                case _:
+                    pass
         self._pump(now)
 
     def _note_archives(self, members: frozenset[MemberId], now: float) -> None:

@@ -104,6 +104,8 @@ class ArchivedCursors:
                         self._on_exchange(exchange)
                     case FindCursor() | PutCursor() | ListCursors() as request:
                         self._on_request(event, request)
+                    case _:
+                        pass
         self._write()
 
     def _on_view(self, view: GroupView) -> None:

@@ -244,4 +244,5 @@ def _rounded(found: Any) -> Any:
             return {key: _rounded(value) for key, value in found.items()}
         case list() | tuple():
             return [_rounded(value) for value in found]
-    return found
+        case _:
+            return found

@@ -88,8 +88,9 @@ def field(row: Mapping[str, Any], name: str) -> Any:
             return row["received"] and str(row["received"])
         case "what":
             return sentence(row)
-    value = row[name]
-    return " ".join(map(str, value)) if isinstance(value, list) else value
+        case _:
+            value = row[name]
+            return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def position_of(row: Mapping[str, Any]) -> str | None:
@@ -117,7 +118,8 @@ def sentence(row: Mapping[str, Any]) -> str:
             return "transition: until the next view, others may lack the messages that follow"
         case "gap":
             return f"gap: {row['cause']} {field(row, 'data')}"
-    return f"{row['kind']}"
+        case _:
+            return f"{row['kind']}"
 
 
 def _line(row: Mapping[str, Any]) -> str:

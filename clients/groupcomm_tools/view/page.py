@@ -158,7 +158,8 @@ def _shown(value: Any) -> Any:
             return {key: _shown(each) for key, each in value.items()}
         case list() | tuple():
             return value if all(type(e) is int for e in value) else [_shown(e) for e in value]
-    return value
+        case _:
+            return value
 
 
 def _count_lines(diagram: Diagram) -> str:

@@ -26,7 +26,7 @@ def until(destruction: Destruction, what: What) -> None:
 def told(peer: Peer) -> str:
     """Return the items that a peer receives, in order."""
     words = []
-    for event in iter(peer.pop, None):
+    while (event := peer.pop()) is not None:
         match event:
             case Received(handles=(None,)):
                 words.append("a message with an invalid handle")

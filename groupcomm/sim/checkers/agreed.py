@@ -9,10 +9,22 @@ from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from typing import Final
 
-from groupcomm.sim.checkers.records import NOWHERE, Bundle, ClientRecord, Item, Order, Position
+from groupcomm.sim.checkers.places import (
+    NOWHERE,
+    Bundle,
+    Order,
+    PacketBundle,
+    PlaceRecord,
+    Position,
+)
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
+    Stay,
+    ViewRecord,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
-from groupcomm.sim.checkers.views import PacketBundle, PlaceRecord, Stay, ViewRecord
 from groupcomm.trace.events import Bounce, Deliver, Member, Release, TraceEvent
 from groupcomm.trace.events import Order as OrderEvent
 

@@ -14,12 +14,14 @@ from groupcomm.sim.checkers.fifo_causal import Causes, SenderOrder
 from groupcomm.sim.checkers.group_tables import Tables
 from groupcomm.sim.checkers.groups import ClientViews, GroupViews, Private
 from groupcomm.sim.checkers.membership import Membership, Stages
+from groupcomm.sim.checkers.records import (
+    Stay,
+)
 from groupcomm.sim.checkers.releases import Releases
 from groupcomm.sim.checkers.report import Report, Violation
 from groupcomm.sim.checkers.stamps import Stamps
 from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.sim.checkers.view_agreement import Together
-from groupcomm.sim.checkers.views import Stay
 from groupcomm.trace.events import (
     Accept,
     Boot,

@@ -9,7 +9,13 @@ from groupcomm.sim.checkers.delivery import Delivery, Holes
 from groupcomm.sim.checkers.fifo_causal import Causes, SenderOrder
 from groupcomm.sim.checkers.groups import ClientViews, GroupViews, Private
 from groupcomm.sim.checkers.membership import Stages
-from groupcomm.sim.checkers.records import ClientRecord, Item, Position
+from groupcomm.sim.checkers.places import (
+    Position,
+)
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.stamps import Stamps
 from groupcomm.sim.checkers.state import ObservedState

@@ -9,10 +9,18 @@ from heapq import heappop, heappush
 from itertools import count
 
 from groupcomm.sim.checkers.fifo_causal import which_order
-from groupcomm.sim.checkers.records import ClientRecord, Item, Position
+from groupcomm.sim.checkers.places import (
+    Position,
+)
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
+    ProcessRecord,
+    Stay,
+    reading,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
-from groupcomm.sim.checkers.views import ProcessRecord, Stay, reading
 from groupcomm.trace.events import Deliver, Member, Quiet, Release
 
 _RELIABLE, _FIFO, _AGREED = 1, 2, 4

@@ -7,10 +7,13 @@ from typing import Final
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.events import CausalContext, DaemonView, Event, Message
-from groupcomm.sim.checkers.records import ClientRecord, Item
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
+    Stay,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
-from groupcomm.sim.checkers.views import Stay
 from groupcomm.trace.events import Deliver, Release
 
 _RELIABLE, _FIFO, _CAUSAL, _AGREED = 1, 2, 3, 4

@@ -5,10 +5,22 @@ from typing import Final
 
 from groupcomm.sim.checkers.delivery import Holes
 from groupcomm.sim.checkers.membership import Stages
-from groupcomm.sim.checkers.records import ClientRecord, Item, Position, Shown, mark_of
+from groupcomm.sim.checkers.places import (
+    Position,
+    mark_of,
+)
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
+    Shown,
+    Stay,
+    TableRecord,
+    group_of,
+    is_reading,
+    reading,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
-from groupcomm.sim.checkers.views import Stay, TableRecord, group_of, is_reading, reading
 from groupcomm.trace.events import Release, TracePosition
 from groupcomm.trace.events import Table as TableEvent
 

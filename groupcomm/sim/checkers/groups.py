@@ -4,7 +4,14 @@ P4."""
 from collections import deque
 from typing import Final
 
-from groupcomm.sim.checkers.records import ClientRecord, Item, Position, Shown
+from groupcomm.sim.checkers.places import (
+    Position,
+)
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
+    Shown,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.trace.events import Ask, Bounce, Deliver, Member, Quiet

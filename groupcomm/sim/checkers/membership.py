@@ -8,11 +8,15 @@ from collections.abc import Set
 from typing import Final
 
 from groupcomm.sim.checkers.delivery import Delivery
-from groupcomm.sim.checkers.records import ClientRecord
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    ProcessRecord,
+    ViewPart,
+    ViewRecord,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.sim.checkers.view_agreement import Together
-from groupcomm.sim.checkers.views import ProcessRecord, ViewPart, ViewRecord
 from groupcomm.trace.events import Boot, Conf, Dview, Fail, Heal, Left, Quiet, TraceEvent, Trans
 
 

@@ -1,90 +1,30 @@
-"""The records of a trace so far: clients, their messages, rings, and marks of sets."""
+"""The records of a trace so far: messages, clients, daemons, views and tables."""
 
 from collections import deque
-from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-_MASK: Final = 2**64 - 1
-_DRAW: Final = Random("marks").getrandbits
+from groupcomm.sim.checkers.places import (
+    BEFORE,
+    LOWEST,
+    NOTHING,
+    NOWHERE,
+    Bundle,
+    Local,
+    Order,
+    PacketBundle,
+    Place,
+    PlaceRecord,
+    Position,
+    SafeRecord,
+    StreamRecord,
+    new_mark,
+)
+from groupcomm.trace.events import view_order
 
+Shown = tuple[tuple[str, ...], str, tuple[str, ...]]
+"""Members, cause and changed of a group view."""
 
-def new_mark() -> int:
-    """Return a new, unique mark."""
-    return _DRAW(64)
-
-
-def mark_of(one: int, two: int, three: int) -> int:
-    """Return the mark of three numbers, the same for each call."""
-    mixed = (
-        one * 0x9E3779B97F4A7C15 + two * 0xC2B2AE3D27D4EB4F + three * 0x165667B19E3779F9
-    ) & _MASK
-    mixed = ((mixed ^ mixed >> 32) + 1) * 0xD6E8FEB86659FD93 & _MASK
-    return mixed ^ mixed >> 32
-
-
-NOTHING: Final = -1
-
-KEPT: Final = 50_000
-"""The number of horizons that are remembered."""
-
-
-class StreamRecord:
-    """The packets of one ring in one view.
-
-    Attributes:
-        numbers: the numbers of its packets, rising.
-        times: their stamps, rising.
-        packets: stamp and author by number.
-        horizon: the highest announced horizon.
-        announced: the latest KEPT announced pairs (value, upto).
-    """
-
-    __slots__ = ("_order", "announced", "horizon", "numbers", "packets", "times")
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.times: list[int] = []
-        self.packets: dict[int, tuple[int, str]] = {}
-        self.horizon = NOTHING
-        self.announced: set[tuple[int, int]] = set()
-        self._order: deque[tuple[int, int]] = deque()
-
-    def number(self, number: int, time: int, author: str) -> None:
-        """Note a packet; number and time are above those of the last one."""
-        self.numbers.append(number)
-        self.times.append(time)
-        self.packets[number] = (time, author)
-
-    def announce(self, value: int, upto: int) -> None:
-        """Note a promise."""
-        self.horizon = max(self.horizon, value)
-        self.announced.add((value, upto))
-        self._order.append((value, upto))
-        if len(self._order) > KEPT:
-            self.announced.discard(self._order.popleft())
-
-
-if TYPE_CHECKING:
-    from groupcomm.sim.checkers.views import ProcessRecord, Stay, TableRecord, ViewPart, ViewRecord
-
-Order = tuple[int, str, int]
-"""The key by which ids of views are sorted."""
-
-Place = tuple[int, int, int]
-"""A place: (time, ring, bundle) of a Release."""
-
-Bundle = tuple[int, int, int, int]
-"""A place and the number of the packet, in case that two packets have one stamp."""
-
-Local = tuple[int, int, int, int]
-"""Within a view: a place and the message's index in its bundle."""
-
-Position = tuple[Order, int, int, int, int]
-"""A view's order, and the place and the index there."""
-
-BEFORE: Final[Local] = (-1, -1, -1, -1)
-
-NOWHERE: Final[Position] = ((-1, "", 0), *BEFORE)
+_READING: Final = "\0"
 
 
 class Item:
@@ -212,10 +152,6 @@ class Item:
 
     def __str__(self) -> str:
         return f"message {self.number} of {self.sender}"
-
-
-Shown = tuple[tuple[str, ...], str, tuple[str, ...]]
-"""Members, cause and changed of a group view."""
 
 
 class ClientRecord:
@@ -350,3 +286,361 @@ class ClientRecord:
 
     def __str__(self) -> str:
         return self.identity
+
+
+class ViewRecord:
+    """One regular view.
+
+    Attributes:
+        text: its id.
+        order: the key by which views are sorted.
+        ways: for the daemons that leave it, the next view and the transitional members.
+        rings: the daemons of each ring, by identity.
+        members: the members' indices by identity.
+        names: the names of its daemons, sorted.
+        by_name: the members' identities by name.
+        streams: the stream of each ring.
+        stays: the time in it of each member that has installed it.
+        left: the stays of members that have gone on to another view.
+        remaining: the number of members that may still act in it.
+        over: whether no member may act in it any more.
+        brought: for each member, the groups and clients that it brings into the view (see
+            Table.bring).
+        came: for each member, the last view it had completed, and the daemons that came along
+            since.
+        base: for each member, the items of its clients that it had released before (F).
+        majority: the `majority` that clients were told, in a list; empty before.
+        high_x1: the highest position of AGREED and SAFE messages that clients know in its regular
+            part.
+        high_x2: the same of group views.
+        log: agreed bundles released in regular parts, in the order of the first release (O4).
+        beyond: a heap of other agreed bundles, released in transitional parts.
+        known_beyond: all bundles that were ever in that heap.
+        places: the latest bundles, by place (O3).
+        place_order: their places, oldest first.
+        authored: for each author the number of its bundles that any daemon has released.
+        unauthored: for each packet without a known author, the daemons that have released its
+            bundles.
+        safes: SAFE bundles that some members have not released.
+        safe_count: the number of SAFE bundles released in a regular part.
+        safe_late: for each next view, the members that went there together and the SAFE bundles
+            that they released on the way.
+        ends: for each next view, the releases here of the first member that went there.
+    """
+
+    __slots__ = (
+        "authored",
+        "base",
+        "beyond",
+        "brought",
+        "by_name",
+        "came",
+        "ends",
+        "high_x1",
+        "high_x2",
+        "known_beyond",
+        "left",
+        "log",
+        "majority",
+        "members",
+        "names",
+        "order",
+        "over",
+        "place_order",
+        "places",
+        "remaining",
+        "rings",
+        "safe_count",
+        "safe_late",
+        "safes",
+        "stays",
+        "streams",
+        "text",
+        "unauthored",
+        "ways",
+    )
+
+    def __init__(self, text: str, rings: tuple[tuple[str, ...], ...]) -> None:
+        self.text = text
+        self.order: Order = view_order(text)
+        self.ways: dict[str, tuple[str, frozenset[str]]] = {}
+        self.rings = rings
+        identities = [identity for ring in rings for identity in ring]
+        self.members = {identity: index for index, identity in enumerate(identities)}
+        self.by_name = {name_of(identity): identity for identity in sorted(identities)}
+        self.names = tuple(self.by_name)
+        self.streams = [StreamRecord() for _ in rings]
+        self.stays: dict[str, Stay] = {}
+        self.left: list[Stay] = []
+        self.remaining = set(identities)
+        self.over = False
+        self.brought: dict[str, tuple[list[ClientRecord], dict[str, list[ClientRecord]]]] = {}
+        self.came: dict[str, tuple[str, frozenset[str]]] = {}
+        self.base: dict[str, dict[ClientRecord, tuple[int, tuple[int, ...]]]] = {}
+        self.majority: list[bool | None] = []
+        self.high_x1: Local = BEFORE
+        self.high_x2: Local = BEFORE
+        self.log: list[Bundle] = []
+        self.beyond: list[Bundle] = []
+        self.known_beyond: set[Bundle] = set()
+        self.places: dict[PacketBundle, PlaceRecord] = {}
+        self.place_order: deque[PacketBundle] = deque()
+        self.authored: dict[str, int] = {}
+        self.unauthored: dict[tuple[int, int], dict[PacketBundle, list[Stay]]] = {}
+        self.safes: dict[PacketBundle, SafeRecord] = {}
+        self.safe_count = 0
+        self.safe_late: dict[str, tuple[frozenset[str], dict[PacketBundle, None]]] = {}
+        self.ends: dict[str, tuple[int, int, int, bool]] = {}
+
+    def together(self, one: str, other: str) -> bool:
+        """Return whether two of its daemons came along with each other (V3)."""
+        if one == other:
+            return True
+        mine, theirs = self.came.get(one), self.came.get(other)
+        if mine is None or theirs is None:
+            return False
+        return bool(mine[0]) and mine[0] == theirs[0] and other in mine[1] and one in theirs[1]
+
+    def close(self) -> None:
+        """Close the view: no daemon acts in it any more, but clients may still be told of it."""
+        self.over = True
+        self.places.clear()
+        self.safes.clear()
+        self.brought.clear()
+        self.ways.clear()
+        self.unauthored.clear()
+        self.base.clear()
+        self.known_beyond.clear()
+        for kept in (self.place_order, self.log, self.beyond, self.left):
+            kept.clear()
+
+
+class ViewPart:
+    """The regular or the transitional part of a view at one daemon."""
+
+    __slots__ = ("regular", "stay")
+
+    def __init__(self, stay: "Stay", regular: bool) -> None:
+        self.stay = stay
+        self.regular = regular
+
+
+class Stay:
+    """The time of one daemon in one view.
+
+    Attributes:
+        process: the daemon.
+        view: the view.
+        bit: the daemon's bit among the members.
+        ring: the index of its ring.
+        regular: the regular part.
+        part: the part that it is in now.
+        complete: whether its group table of this view is complete.
+        transitional_members: the members that come along to the next view; None in the regular
+            part.
+        next: the next view.
+        next_rank: for each client the rank of the item at FIFO or above to be released next (F).
+        missing: for each client the ranks that were passed over (F).
+        agreed: the number of agreed bundles of the view's log that it has released (O4).
+        last: the highest place that it has released (O1).
+        prefix: for each ring the number up to which it holds everything.
+        early: for each ring the packets that it holds above that number, with times.
+        blocks: the block of each ring.
+        block: the least of the blocks.
+        held: the highest stamp that it holds (H6).
+        released: a hash over the bundles that it has released (V1).
+        released_agreed: the same over agreed bundles in the regular part.
+        tables: a hash over the positions at which its group table has changed (G1).
+        by_author: the number of released bundles of each author (D6, O5).
+        safe_count: the number of the SAFE bundles that any member has released in a regular part it
+            has released (S1).
+    """
+
+    __slots__ = (
+        "agreed",
+        "bit",
+        "block",
+        "blocks",
+        "by_author",
+        "complete",
+        "early",
+        "held",
+        "last",
+        "missing",
+        "next",
+        "next_rank",
+        "part",
+        "prefix",
+        "process",
+        "regular",
+        "released",
+        "released_agreed",
+        "ring",
+        "safe_count",
+        "tables",
+        "transitional_members",
+        "view",
+    )
+
+    def __init__(self, process: "ProcessRecord", view: ViewRecord) -> None:
+        identity = process.identity
+        self.process = process
+        self.view = view
+        self.bit = 1 << view.members[identity]
+        self.ring = next(index for index, ring in enumerate(view.rings) if identity in ring)
+        self.regular = self.part = ViewPart(self, True)
+        self.complete = False
+        self.transitional_members: frozenset[str] | None = None
+        self.next = ""
+        self.next_rank: dict[ClientRecord, int] = {}
+        self.missing: dict[ClientRecord, list[int]] = {}
+        self.agreed = 0
+        self.last: Bundle = (-1, -1, -1, -1)
+        streams = view.streams
+        self.prefix = [stream.numbers[0] - 1 if stream.numbers else NOTHING for stream in streams]
+        self.early: list[dict[int, int]] = [{} for _ in streams]
+        self.blocks = [NOTHING] * len(streams)
+        self.block = NOTHING
+        self.held = NOTHING
+        self.released = self.released_agreed = self.tables = 0
+        self.by_author: dict[str, int] = {}
+        self.safe_count = 0
+
+    def go_on(self, before: "Stay") -> dict[ClientRecord, tuple[int, tuple[int, ...]]]:
+        """Take the ranks of the daemon's own clients over from the previous view (F)."""
+        base: dict[ClientRecord, tuple[int, tuple[int, ...]]] = {}
+        for client, rank in before.next_rank.items():
+            if client.home is self.process:
+                missing = before.missing.get(client, [])
+                self.next_rank[client] = rank
+                if missing:
+                    self.missing[client] = list(missing)
+                base[client] = (rank, tuple(missing))
+        return base
+
+    def __str__(self) -> str:
+        return self.process.identity
+
+
+class TableRecord:
+    """The connected clients and the members of groups, by the releases of one daemon.
+
+    Attributes:
+        groups: the clients in each group, in order; its readers under `reading` of its name.
+        members: the daemon's own clients in each group, readers as before.
+        connected: all connected clients by name.
+        known: clients that were connected since the table began.
+        gone: the clients among these whose disconnects were released since, and the places of
+            these.
+    """
+
+    __slots__ = ("connected", "gone", "groups", "known", "members")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[ClientRecord, None]] = {}
+        self.members: dict[str, dict[ClientRecord, None]] = {}
+        self.connected: dict[str, ClientRecord] = {}
+        self.known: set[ClientRecord] = set()
+        self.gone: dict[ClientRecord, Place] = {}
+
+    def go_on(self) -> "TableRecord":
+        """Return a copy, with which a view begins."""
+        table = TableRecord()
+        table.groups = {group: dict(members) for group, members in self.groups.items()}
+        table.members = {group: dict(members) for group, members in self.members.items()}
+        table.connected = dict(self.connected)
+        table.known = set(self.connected.values())
+        return table
+
+    def bring(
+        self, process: "ProcessRecord"
+    ) -> tuple[list[ClientRecord], dict[str, list[ClientRecord]]]:
+        """Return the part that its daemon announces in a new view: its clients, and their
+        groups."""
+        own = [client for client in self.connected.values() if client.home is process]
+        return own, {group: list(members) for group, members in self.members.items() if members}
+
+
+def reading(group: str) -> str:
+    """Return the name under which tables have the readers of a group; no group has such a one."""
+    return f"{_READING}{group}"
+
+
+def is_reading(name: str) -> bool:
+    """Return whether a name in a table stands for the readers of a group."""
+    return name.startswith(_READING)
+
+
+def group_of(name: str) -> str:
+    """Return the group of a name in a table."""
+    return name.removeprefix(_READING)
+
+
+class ProcessRecord:
+    """One start of a daemon.
+
+    Attributes:
+        identity: ``name/start``.
+        name: the daemon's name.
+        booted: whether the trace has its start.
+        booted_at: the count of events at that start.
+        ended: whether it was killed or has left.
+        ended_at: the count of events at that end; 0 before.
+        generation: the number of times that its daemon's disk was lost before.
+        floor: the view above which its next view must be (C4).
+        latest: the last view that it has installed itself; LOWEST before the first.
+        clones: the other starts of its name that ran at the same time.
+        stay: its time in the present view; None before the first view.
+        table: its table of groups.
+        completed: the last view that it has left with a complete group table; empty before.
+        together: the daemons that came along with it since.
+        clients: its own clients that have not ended.
+        views: the view that it is in, and those that it may still install.
+    """
+
+    __slots__ = (
+        "booted",
+        "booted_at",
+        "clients",
+        "clones",
+        "completed",
+        "ended",
+        "ended_at",
+        "floor",
+        "generation",
+        "identity",
+        "latest",
+        "name",
+        "stay",
+        "table",
+        "together",
+        "views",
+    )
+
+    def __init__(
+        self, identity: str, booted: bool, now: int, floor: Order, generation: int
+    ) -> None:
+        self.identity = identity
+        self.name = name_of(identity)
+        self.booted = booted
+        self.booted_at = now
+        self.ended = False
+        self.ended_at = 0
+        self.floor = floor
+        self.latest = LOWEST
+        self.clones: list[ProcessRecord] = []
+        self.generation = generation
+        self.stay: Stay | None = None
+        self.table = TableRecord()
+        self.completed = ""
+        self.together: frozenset[str] = frozenset()
+        self.clients: dict[ClientRecord, None] = {}
+        self.views: list[ViewRecord] = []
+
+    def __str__(self) -> str:
+        return self.identity
+
+
+def name_of(identity: str) -> str:
+    """Return a daemon's name without its start."""
+    return identity.rpartition("/")[0]

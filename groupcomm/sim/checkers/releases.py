@@ -6,12 +6,15 @@ from groupcomm.sim.checkers.agreed import FIRST, REPEATED, AgreedOrder, Position
 from groupcomm.sim.checkers.delivery import Delivery
 from groupcomm.sim.checkers.fifo_causal import SenderOrder
 from groupcomm.sim.checkers.group_tables import Tables
-from groupcomm.sim.checkers.records import ClientRecord, Item
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
+    Stay,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.stamps import Stamps
 from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.sim.checkers.view_agreement import Together
-from groupcomm.sim.checkers.views import Stay
 from groupcomm.trace.events import Release
 
 _FIFO, _AGREED, _SAFE = 2, 4, 5

@@ -2,8 +2,10 @@
 
 from bisect import bisect_right
 
+from groupcomm.sim.checkers.records import (
+    Stay,
+)
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.views import Stay
 from groupcomm.trace.events import Count, Hold, Horizon, Order, Release, Stamped
 
 

@@ -3,9 +3,13 @@
 from collections import deque
 from typing import Final
 
-from groupcomm.sim.checkers.records import ClientRecord, Item, Order
-from groupcomm.sim.checkers.views import (
+from groupcomm.sim.checkers.places import (
     LOWEST,
+    Order,
+)
+from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
     ProcessRecord,
     Stay,
     TableRecord,

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.checkers.checkers import Checkers
+from groupcomm.sim.checkers.records import (
+    name_of,
+)
 from groupcomm.sim.checkers.report import Report, Violation
-from groupcomm.sim.checkers.views import name_of
 from groupcomm.trace.events import Boot, Conf, Rejects, Release, TraceEvent, view_order
 
 

@@ -1,8 +1,15 @@
 """Checks of the agreement of members when a view ends: V1, O5, D6, S1, S2, S3 and G1."""
 
+from groupcomm.sim.checkers.places import (
+    PacketBundle,
+    SafeRecord,
+)
+from groupcomm.sim.checkers.records import (
+    Stay,
+    ViewRecord,
+)
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
-from groupcomm.sim.checkers.views import PacketBundle, SafeRecord, Stay, ViewRecord
 from groupcomm.trace.events import Conf, Quiet, Release, Stamped
 
 _AGREED, _SAFE = 4, 5

@@ -266,3 +266,5 @@ class SimulatedClient:
                 self.connected = False
             case GroupView():
                 self._session.memberships.update(event, self._member)
+            case _:
+                pass

@@ -101,6 +101,8 @@ def _read_options(words: Words) -> dict[str, Any]:
                 found["most_rings"] = words.number("the most rings of a view")
             case "without":
                 found["absent"] = words.daemons()
+            case other:
+                raise AssertionError(f"{other} is an option that nothing reads")
     if words.more:
         words.fail("the next daemon's letter, '|', or ', ' and an option")
     return found

@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from groupcomm.events import (
+    Answer,
     Closed,
     Connected,
+    DaemonStopping,
     DaemonView,
     Event,
     GroupView,
     MemberId,
     Message,
     Ordered,
+    Refused,
     Transition,
     Undeliverable,
 )
@@ -98,6 +101,8 @@ class Transcript:
                 self._add(name, "connected")
             case Closed(reason=reason):
                 self._add(name, f"closed: {reason}")
+            case Refused() | DaemonStopping() | Answer():
+                pass
 
     def _message(self, name: str, message: Message) -> str:
         sender = self._program(str(message.sender))

@@ -137,6 +137,8 @@ class ProgramProcess:
                     self.open[identity].note(name, group, frozenset(members), at)
             case {"heard": heard, "sent": sent}:
                 self.heard, self.sent = self._lived[0] + heard, self._lived[1] + sent
+            case _:
+                pass
 
     def is_in(self, daemons: tuple[str, ...]) -> bool:
         """Return whether all its sessions are open and have this view as their last one."""

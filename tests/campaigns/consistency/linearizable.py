@@ -39,7 +39,8 @@ def register_step(state: Any, operation: Operation) -> tuple[bool, Any]:
         case ["cas", old, new]:
             done = state == old
             return not known or operation.result == done, new if done else state
-    raise ValueError(f"no register has {operation.act}")
+        case _:
+            raise ValueError(f"no register has {operation.act}")
 
 
 @attrs.frozen

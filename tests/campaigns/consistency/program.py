@@ -58,7 +58,8 @@ class Objects:
                 return done
             case ["list", _, acts]:
                 return [self._act(*act) for act in acts]
-        return None
+            case _:
+                return None
 
     def _act(self, what: str, key: str, value: str = "") -> list[str] | None:
         if what == "append":

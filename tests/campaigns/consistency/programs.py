@@ -71,6 +71,8 @@ class ObjectPrograms:
                 self._begun[name, number] = msgspec.structs.replace(begun, **ended)
             case {"finished": True}:
                 self._finished.add(name)
+            case _:
+                pass
 
     async def ready(self) -> None:
         """Wait until each program has used a replicated object.

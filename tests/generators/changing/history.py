@@ -65,9 +65,9 @@ class ChangingHistory(Network):
         own = [p for p in self._programs if p.session.home == daemon.identity]
         if any(not p.session.ended or (p.session.down and not p.crashed) for p in own):
             return
-        view = daemon.config.daemons
+        members = self.members_of(daemon.config)
         packets = [key for key, packet in daemon.packets.items() if packet.daemon is daemon]
-        if all(d.config is daemon.config and set(packets) <= set(d.packets) for d in view):
+        if all(d.config is daemon.config and set(packets) <= set(d.packets) for d in members):
             self.log.add(Left(self.log.tick(), daemon.identity))
             self._end(daemon)
 

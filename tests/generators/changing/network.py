@@ -66,6 +66,10 @@ class Network(Programs):
         """Return whether two daemons hear each other."""
         return one.alive and other.alive and self._side[one.name] == self._side[other.name]
 
+    def members_of(self, view: View) -> list[ChangingDaemon]:
+        """Return the daemons of a view by name."""
+        return [self._by_identity[daemon.identity] for daemon in view.daemons]
+
     def _receivable_from(self, daemon: ChangingDaemon) -> list[ChangingDaemon]:
         """Return the heard daemons that take part in the same view, itself included."""
         return [
@@ -159,7 +163,7 @@ class Network(Programs):
     def _spread(self, daemon: ChangingDaemon, item: Item) -> None:
         view = daemon.config
         assert view is not None
-        for other in view.daemons:
+        for other in self.members_of(view):
             arrives = self.connected(daemon, other) and self._rng.random() >= self._loss
             if arrives and other is not daemon:
                 self._flying[other.identity].append((daemon, view, item))

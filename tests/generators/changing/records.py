@@ -1,13 +1,9 @@
 """Further records of histories with changing views: views, tokens, announcements, unions."""
 
-from typing import TYPE_CHECKING
-
 import attrs
 
+from tests.generators.daemon import Daemon
 from tests.generators.records import AGREED, SAFE, Bundle, Notice, Packet, Session
-
-if TYPE_CHECKING:
-    from tests.generators.changing.daemon import ChangingDaemon
 
 
 @attrs.frozen
@@ -31,7 +27,7 @@ class Announcement:
 class Token:
     """The right to number in one ring: its holder, and its contents."""
 
-    holder: "ChangingDaemon"
+    holder: Daemon
     last: int  # packet number
     high: int  # stamp or horizon
 
@@ -51,7 +47,7 @@ class View:
     """
 
     text: str
-    rings: tuple[tuple["ChangingDaemon", ...], ...]
+    rings: tuple[tuple[Daemon, ...], ...]
     start: int
     tokens: list[Token]
     parts: dict[str, int]
@@ -59,7 +55,7 @@ class View:
     announcements: dict[str, Announcement] = attrs.field(factory=dict)
 
     @property
-    def daemons(self) -> list["ChangingDaemon"]:
+    def daemons(self) -> list[Daemon]:
         """Return all of its daemons by name."""
         return sorted((d for ring in self.rings for d in ring), key=lambda d: d.name)
 
@@ -84,7 +80,7 @@ class ViewPacket(Packet):
 
     def __init__(
         self,
-        daemon: "ChangingDaemon",
+        daemon: Daemon,
         previous: int | None,
         number: int,
         time: int,

@@ -11,11 +11,11 @@ from groupcomm.engine import (
     DrainBegun,
     DrainOver,
     DrainRequested,
+    DrainStatus,
     EndReason,
     LeaveRequested,
 )
 from groupcomm.engine.intake import STEP_WORK
-from groupcomm.engine.status import DrainStatus
 from groupcomm.errors import Code
 from groupcomm.events import Closed, Connected, DaemonStopping, Event, Message
 from groupcomm.level import ServiceLevel

@@ -13,7 +13,7 @@ from groupcomm.sim.checkers import (
     agreed,
     group_tables,
     groups,
-    records,
+    places,
     state,
 )
 from groupcomm.sim.checkers.report import MAX_VIOLATIONS
@@ -210,7 +210,7 @@ def _at(event: Deliver, time: int) -> Deliver:
 def test_long_traces_are_forgotten_without_false_alarms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (agreed, group_tables, groups, records, state):
+    for module in (agreed, group_tables, groups, places, state):
         monkeypatch.setattr(module, "KEPT", 300)
     monkeypatch.setattr(state, "KEPT_CLIENTS", 10)
     for seed in range(6):

@@ -6,7 +6,9 @@ import attrs
 import pytest
 
 from groupcomm.security.layout import SUITE_IDENTITIES
-from groupcomm.sim.checkers.views import name_of
+from groupcomm.sim.checkers.records import (
+    name_of,
+)
 from groupcomm.sim.cluster.cluster import Cluster, NoMeeting
 from groupcomm.sim.cluster.disk import Ailment, Damage
 from groupcomm.sim.faults.faults import Faults

@@ -16,7 +16,7 @@ from groupcomm.sim.virtual_time import microseconds
 from groupcomm_client.coordination.replica import Send, Step
 from groupcomm_client.coordination.sharing import Sharing, Withdraw
 from groupcomm_client.coordination.work_messages import JobId, Settings
-from groupcomm_client.coordination.work_queue import Key, WasSetAside
+from groupcomm_client.coordination.work_queue import Key, WasRefused, WasSetAside
 from tests.groupcomm_client.coordination.crowd import Crowd, Seat
 
 JOBS, CONTROL = "jobs", "jobs.set"
@@ -67,6 +67,8 @@ class Worker:
                     self.cut_off[id] = self.running.pop(id)
                 case WasSetAside(entry):
                     self._shop.aside.add(entry.data)
+                case WasRefused():
+                    pass
         self.speak()
         self._shop.look(self)
 

@@ -16,7 +16,7 @@ from groupcomm.events import Cause, MemberId, Message
 from groupcomm_client.coordination.replica import Send
 from groupcomm_client.coordination.sharing import Sharing, Withdraw
 from groupcomm_client.coordination.work_messages import Settings
-from groupcomm_client.coordination.work_queue import WasSetAside
+from groupcomm_client.coordination.work_queue import WasRefused, WasSetAside
 from groupcomm_client.events import Received
 from tests.examples import examples
 from tests.groupcomm_client.coordination.agreed_order import Network, Part
@@ -58,6 +58,8 @@ class Worker:
                     self.cut_off[id] = self.running.pop(id)
                 case WasSetAside(entry):
                     self._run.set_aside.add(entry.data)
+                case WasRefused():
+                    pass
         self.speak()
         self.check(stage)
 

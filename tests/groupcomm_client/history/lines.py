@@ -539,6 +539,8 @@ class Lines:
                 if host.is_up:
                     host.kill()
                     host.boot()
+            case _:
+                pass
 
     def _kill(self, program: Program | None) -> None:
         if program is not None:

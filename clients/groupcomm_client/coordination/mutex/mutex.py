@@ -15,6 +15,7 @@ from typing import Final
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError, SessionEnded
 from groupcomm.events import DaemonView, MemberId
 from groupcomm_client.arguments import check_count
+from groupcomm_client.basic_connection import BasicConnection
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
@@ -54,7 +55,7 @@ class Mutex:
     """
 
     def __init__(
-        self, connection: Connection, group: str, make: Callable[[Connection], Contender]
+        self, connection: Connection, group: str, make: Callable[[BasicConnection], Contender]
     ) -> None:
         self._make = make
         self._wanted = False  # whether a task waits for its turn, or is in its block
@@ -180,7 +181,7 @@ class Mutex:
 
     # ---- what the driver tells ----
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
         self.contender = self._make(session)
         if self._wanted and self._tenure is None:
@@ -292,7 +293,7 @@ async def join_mutex(
     """
     check_form(form, programs)
 
-    def make(session: Connection) -> Contender:
+    def make(session: BasicConnection) -> Contender:
         return make_contender(form, session.member, group, programs, session.view)
 
     mutex = Mutex(connection, group, make)

@@ -14,6 +14,7 @@ import msgspec
 from groupcomm.errors import ConfigError
 from groupcomm.events import MemberId, Message
 from groupcomm_client.arguments import check_function
+from groupcomm_client.basic_connection import BasicConnection
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.limits import check_data
@@ -108,12 +109,12 @@ class _ResourceParticipant:
 
     is_busy = False
 
-    def __init__(self, resource: Resource, make: Callable[[Connection], Contender]) -> None:
+    def __init__(self, resource: Resource, make: Callable[[BasicConnection], Contender]) -> None:
         self._resource = resource
         self._make = make
         self.driver: Driver | None = None
 
-    def begin(self, session: Connection) -> None:
+    def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
         self._resource.member = self._make(session)
 
@@ -165,7 +166,7 @@ async def keep_resource(
     check_form(form, programs)
     check_function("on_use", on_use)
 
-    def make(session: Connection) -> Contender:
+    def make(session: BasicConnection) -> Contender:
         return make_contender(form, session.member, group, programs, session.view)
 
     resource = Resource(make(connection), on_use)
