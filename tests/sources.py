@@ -27,7 +27,9 @@ class Source:
         functions: each function with its length.
         skips: each attribute that skips a test.
         core_uses: each attribute of what is called `core`, unless that is one of a configuration.
-        names: the names that it declares: its own, classes, functions and attributes.
+        names: the names that it declares: its own, classes, functions, attributes, and members of
+            enumerations.
+        inner: the names within functions: parameters and variables.
         docstrings: each function that has one, with the first word.
     """
 
@@ -38,6 +40,7 @@ class Source:
     skips: list[tuple[int, str]] = attrs.field(factory=list)
     core_uses: list[tuple[int, str]] = attrs.field(factory=list)
     names: set[str] = attrs.field(factory=set)
+    inner: set[str] = attrs.field(factory=set)
     docstrings: list[tuple[str, str]] = attrs.field(factory=list)
 
 
@@ -72,8 +75,10 @@ def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
 def note(source: Source, node: ast.AST, path: Path) -> None:
     """Add what a node says."""
     match node:
-        case ast.Name() | ast.Constant():  # most of all
+        case ast.Constant():
             pass
+        case ast.Name(ctx=ast.Store(), id=name) | ast.arg(arg=name):
+            source.inner.add(name)
         case ast.Attribute():
             note_attribute(source, node)
         case ast.Call(func=ast.Name(id=name), lineno=line):
@@ -84,17 +89,29 @@ def note(source: Source, node: ast.AST, path: Path) -> None:
             source.imports.extend((line, f"{module}.{alias.name}") for alias in names)
         case ast.ImportFrom(lineno=line):
             raise AssertionError(f"{label(path)}:{line}: imports here are absolute")
-        case ast.ClassDef(name=name):
-            source.names.add(name)
+        case ast.ClassDef():
+            note_class(source, node)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            assert node.end_lineno is not None
-            length = node.end_lineno - node.lineno + 1
-            source.names.add(node.name)
-            source.functions.append((node.lineno, node.name, length))
-            if words := (ast.get_docstring(node, clean=False) or "").split():
-                source.docstrings.append((node.name, words[0].rstrip(".,:;")))
+            note_function(source, node)
         case _:
             pass
+
+
+def note_class(source: Source, node: ast.ClassDef) -> None:
+    """Add the name of a class, and those of its members if it is an enumeration."""
+    source.names.add(node.name)
+    for each in node.body:
+        if isinstance(each, ast.Assign):
+            source.names.update(name.id for name in each.targets if isinstance(name, ast.Name))
+
+
+def note_function(source: Source, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Add a function: its name, its length, and the first word of its docstring."""
+    assert node.end_lineno is not None
+    source.names.add(node.name)
+    source.functions.append((node.lineno, node.name, node.end_lineno - node.lineno + 1))
+    if words := (ast.get_docstring(node, clean=False) or "").split():
+        source.docstrings.append((node.name, words[0].rstrip(".,:;")))
 
 
 def note_attribute(source: Source, node: ast.Attribute) -> None:

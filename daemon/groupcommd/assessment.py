@@ -214,9 +214,9 @@ def check_versions(answers: DaemonAnswers) -> list[Finding]:
 def check_other_daemons(answers: DaemonAnswers) -> list[Finding]:
     """Check whether other daemons keep to the protocol, as far as this one has seen."""
     return [
-        (problem if fellow["left_out_s"] else warning)("fellows", fellow["text"], fellow["remedy"])
-        for fellow in answers.later["broken"]
-    ] or [ok("fellows", "no other daemon has broken the protocol")]
+        (problem if other["left_out_s"] else warning)("protocol", other["text"], other["remedy"])
+        for other in answers.later["broken"]
+    ] or [ok("protocol", "no other daemon has broken the protocol")]
 
 
 def check_ways(answers: DaemonAnswers) -> list[Finding]:

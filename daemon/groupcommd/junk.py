@@ -170,9 +170,9 @@ def program(wanted: ClusterPattern, sources: Collection[tuple[str, int]]) -> lis
         made.append((load, 0, 0, at))
         for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
             made.append((_JUMP_EQUAL, left, 0 if left else length - len(made), value))
-    take = [(_RETURN, 0, 0, _ALL)]
+    keep = [(_RETURN, 0, 0, _ALL)]
     sample = [(_LOAD_WORD, 0, 0, _RANDOM), (_AND, 0, 0, PASSED_OF - 1), (_JUMP_EQUAL, 0, 1, 0)]
-    return [*made, *take, *sample, *take, (_RETURN, 0, 0, 0)]
+    return [*made, *keep, *sample, *keep, (_RETURN, 0, 0, 0)]
 
 
 def _length(checks: Collection[tuple[int, int, list[int]]]) -> int:

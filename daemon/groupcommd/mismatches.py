@@ -121,10 +121,10 @@ class ConfigDifferences:
             )
         if other.verdict is Verdict.OURS:
             be = "are" if len(other.daemons) > 1 else "is"
-            fellows = " and ".join(("this host", *other.alike))
+            alike = " and ".join(("this host", *other.alike))
             return DifferenceReport(
                 other,
-                f"the file of {theirs} differs from {self._file}, that of {fellows}, in {what};"
+                f"the file of {theirs} differs from {self._file}, that of {alike}, in {what};"
                 f" ours counts, as more daemons have it, so {_list(other.daemons)} {be} left out"
                 " of our view",
                 f"make the files equal, then restart {_list(other.daemons)}",

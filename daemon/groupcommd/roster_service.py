@@ -221,8 +221,8 @@ class RosterService:
         addresses = self.check_addresses(asked.name, asked.addresses)
         self._check_identity(asked.name)
         site = self._site(asked.name, asked.site, roster, linked=bool(asked.links))
-        neighbours = tuple((other, _us(ms, other)) for other, ms in asked.links.items())
-        return AddDaemon(name=asked.name, site=site, addresses=addresses, links=neighbours)
+        links = tuple((other, _us(ms, other)) for other, ms in asked.links.items())
+        return AddDaemon(name=asked.name, site=site, addresses=addresses, links=links)
 
     def check_addresses(self, name: str, texts: Sequence[str]) -> tuple[str, ...]:
         """Return the addresses of a daemon in one form; raise ConfigError if it cannot be there."""

@@ -279,17 +279,17 @@ def broken(status: Status) -> list[dict[str, Any]]:
     """Return the daemons that have broken the protocol, with the time for which each is left
     out."""
     found = []
-    for fellow in status.broken:
-        name, left_out_s = fellow.name, max(0.0, fellow.until - status.at)
-        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(fellow.counts.items()))
-        count = sum(fellow.counts.values())
+    for other in status.broken:
+        name, left_out_s = other.name, max(0.0, other.until - status.at)
+        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(other.counts.items()))
+        count = sum(other.counts.values())
         text = f"{name} has sent {count} packets that break the protocol ({kinds})"
         if left_out_s:
             text += f", and is left out for {left_out_s:.0f} s more"
         found.append(
             {
                 "name": name,
-                "counts": dict(fellow.counts),
+                "counts": dict(other.counts),
                 "left_out_s": round(left_out_s, 1),
                 "text": text,
                 "remedy": f"restart {name} with the release that all others have; if this "

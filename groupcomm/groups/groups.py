@@ -268,14 +268,14 @@ class Groups:
         """Return each local recipient of a bundle with several or private destinations once."""
         united: dict[int, None] = {}
         targets = iter(bundle.targets)
-        ending = "#" + self._names[self._me]
+        suffix = "#" + self._names[self._me]
         for group in bundle.groups:
             if group[0] != "#":
                 united.update(self.table.local.get(group, {}))
                 united.update(self.table.reading.get(group, {}))
                 continue
             connection = next(targets)
-            if connection and group.endswith(ending):
+            if connection and group.endswith(suffix):
                 united[connection] = None
         return united
 

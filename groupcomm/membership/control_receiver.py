@@ -52,7 +52,7 @@ class ControlReceiver:
         flood: assembles messages, and passes them on.
         detector: knows the present daemons.
         trust: knows the daemons that are left out.
-        take: accepts a message that counts.
+        accept: accepts a message that counts.
         look_at: looks at a message of a daemon whose settings differ.
 
     Attributes:
@@ -76,14 +76,14 @@ class ControlReceiver:
         detector: FailureDetector,
         trust: Trust,
         *,
-        take: Accept,
+        accept: Accept,
         look_at: LookAt,
     ) -> None:
         self._flood = flood
         self._detector = detector
         self._peers = detector.peers
         self._trust = trust
-        self._accept = take
+        self._accept = accept
         self._look_at = look_at
         self._news = False
         self.gather_began_at = -inf

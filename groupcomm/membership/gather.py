@@ -244,7 +244,7 @@ class Gather:
             view: the old view, if there was one.
             room: the limit on rings.
         """
-        told = reason in (GatherReason.FELLOW_GATHERS, GatherReason.FELLOW_LEFT)
+        told = reason in (GatherReason.MEMBER_GATHERS, GatherReason.MEMBER_LEFT)
         self._timing = timing
         stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
@@ -293,12 +293,12 @@ class Gather:
         if len(self._kept) < MAX_KEPT:
             self._kept.append((sender, packet))
 
-    def replay_kept(self, take: Callable[[int, bytes], bool]) -> None:
+    def replay_kept(self, accept: Callable[[int, bytes], bool]) -> None:
         """Hand over the packets that were kept; broken ones are lost."""
         kept, self._kept = self._kept, []
         for sender, packet in kept:
             with suppress(RemoteProtocolError):
-                take(sender, packet)
+                accept(sender, packet)
 
     def find_proposal(
         self, start: Start, own: Join, peers: Mapping[int, PeerDaemon], now: float

@@ -142,7 +142,7 @@ class Membership:
         self.trust = Trust()
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._receiver = ControlReceiver(
-            self.flood, self._detector, self.trust, take=self._on_message, look_at=self._look_at
+            self.flood, self._detector, self.trust, accept=self._on_message, look_at=self._look_at
         )
         self.on_datagram = self._receiver.on_datagram
         self.state = MembershipState.GATHER
@@ -192,7 +192,7 @@ class Membership:
         is_member = agreement is not None and agreement.has_other_start_of(peer)
         gathers = self.state is MembershipState.GATHER
         if is_member or (gathers and self._own_join.latest.counter < self._reservation.used):
-            self.gather(GatherReason.FELLOW_RESTARTED, now)
+            self.gather(GatherReason.MEMBER_RESTARTED, now)
 
     def on_broken(self, number: int, error: RemoteProtocolError, now: float) -> None:
         """Process a breach of the protocol, or a contradiction, in a daemon's own datagram."""
@@ -254,9 +254,9 @@ class Membership:
         if attempt is None:
             return
         if isinstance(message, Join) and message.attempt > attempt:
-            self.gather(GatherReason.FELLOW_GATHERS, now)
+            self.gather(GatherReason.MEMBER_GATHERS, now)
         elif isinstance(message, Beacon) and message.counter > view.id.counter:
-            self.gather(GatherReason.FELLOW_MOVED, now)
+            self.gather(GatherReason.MEMBER_MOVED, now)
 
     def _on_roster(self, peer: PeerDaemon, notice: RosterNotice, now: float) -> None:
         if self._context.on_roster(notice):
@@ -265,7 +265,7 @@ class Membership:
     def _on_leave(self, peer: PeerDaemon, now: float) -> None:
         self._gather.news = True
         if self._agreement is not None and self._agreement.attempt_of(peer) is not None:
-            self.gather(GatherReason.FELLOW_LEFT, now)
+            self.gather(GatherReason.MEMBER_LEFT, now)
 
     def _on_join(self, peer: PeerDaemon, join: Join, direct: bool, now: float) -> None:
         self._reservation.check(join.counter, now)
@@ -277,7 +277,7 @@ class Membership:
         attempt = self._agreement.attempt_of(peer)
         if attempt is not None:
             if join.attempt > attempt and not self._is_behind(peer, join.past):
-                self.gather(GatherReason.FELLOW_GATHERS, now)
+                self.gather(GatherReason.MEMBER_GATHERS, now)
         elif direct and not peer.left and self.state is MembershipState.OPERATIONAL:
             assert self.view is not None
             if self._detector.key not in join.heard:
@@ -315,7 +315,7 @@ class Membership:
             return
         if agreement.attempt_of(peer) is not None:
             if beacon.counter > view.id.counter and beacon.view != view.key:
-                self.gather(GatherReason.FELLOW_MOVED, now)
+                self.gather(GatherReason.MEMBER_MOVED, now)
             else:
                 self._operational.on_beacon(peer, now)
                 self.deadline = min(self.deadline, self._operational.deadline)
@@ -355,7 +355,7 @@ class Membership:
         operational = self.state is MembershipState.OPERATIONAL
         if self._agreement is not None and operational:
             self._agreement.forget_joins()
-        if self._agreement is not None and reason is not GatherReason.FELLOW_LEFT:
+        if self._agreement is not None and reason is not GatherReason.MEMBER_LEFT:
             self._backoff.on_gather(now, operational=operational)
         self._note_failure(now)
         if operational:
@@ -591,7 +591,7 @@ class Membership:
             # not delivered it, and whether this view has a majority was decided before it.
             self.gather(GatherReason.ROSTER_CHANGED, now)
         elif self._overtaken:
-            self.gather(GatherReason.FELLOW_GATHERS, now)
+            self.gather(GatherReason.MEMBER_GATHERS, now)
 
     # ---- operational, and one step ----
 

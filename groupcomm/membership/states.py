@@ -22,12 +22,12 @@ class GatherReason(enum.Enum):
     NOT_RECEIVED = (
         enum.auto()
     )  # packets of a member do not arrive, or those to it, though short ones do
-    FELLOW_GATHERS = enum.auto()  # a member of the view has joined anew
-    FELLOW_MOVED = enum.auto()  # a member of the view is in a later one
-    FELLOW_RESTARTED = enum.auto()
-    FELLOW_LEFT = enum.auto()
+    MEMBER_GATHERS = enum.auto()  # a member of the view has joined anew
+    MEMBER_MOVED = enum.auto()  # a member of the view is in a later one
+    MEMBER_RESTARTED = enum.auto()
+    MEMBER_LEFT = enum.auto()
     FOREIGN_HEARD = enum.auto()  # a daemon outside the view hears us, and we hear it
-    FELLOW_BROKEN = enum.auto()  # a member breaks the protocol, and is left out from now on
+    MEMBER_BROKEN = enum.auto()  # a member breaks the protocol, and is left out from now on
     CONTRADICTED = enum.auto()  # statements of members contradict each other, or deliveries here
     ROSTER_CHANGED = enum.auto()  # the roster has changed since a join named the old one
     PAUSED = enum.auto()  # this daemon itself did not run for a while

@@ -127,7 +127,7 @@ class Trust:
         if not self.blame(peer, error, now):
             return None
         peer.leave_out()
-        return GatherReason.FELLOW_BROKEN
+        return GatherReason.MEMBER_BROKEN
 
     def blame(self, peer: PeerDaemon, error: RemoteProtocolError, now: float) -> bool:
         """Note that a daemon has broken the protocol; return whether it is left out from now on.

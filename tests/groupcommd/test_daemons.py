@@ -85,7 +85,7 @@ async def test_a_killed_daemon_leaves_the_view_and_comes_back(tmp_path: Path) ->
             if line.get("left") == ["b"]
             for cause in line["cause"]
         ]
-        assert "fellow_left" in causes
+        assert "member_left" in causes
 
 
 async def test_a_cluster_of_which_one_does_not_start_leaves_nothing_behind() -> None:

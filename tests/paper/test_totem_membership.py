@@ -42,7 +42,7 @@ def test_operational_to_gather_when_a_join_of_a_member_arrives() -> None:
     stage = in_view("abc")
     stage.say("b", "a", join_of("b", attempt=2))
     assert stage.state("a") is GATHER
-    assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_GATHERS] == 1
+    assert stage.daemons["a"].machine.reasons[GatherReason.MEMBER_GATHERS] == 1
 
 
 def test_operational_to_gather_when_a_foreign_message_arrives() -> None:

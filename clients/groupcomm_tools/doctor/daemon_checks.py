@@ -23,7 +23,7 @@ ADMITS_NOBODY: Final = "did not admit"
 NOT_ALLOWED: Final = "permission denied"
 """Part of the text if this user may not connect."""
 
-NEED_A_DAEMON: Final = "view, files, fellows, datagrams, links, disk and clocks"
+NEED_A_DAEMON: Final = "view, files, protocol, datagrams, links, disk and clocks"
 """The checks that compare answers of the daemon."""
 
 RELOADED: Final = ("core", "multicast", "limits")

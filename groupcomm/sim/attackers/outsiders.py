@@ -28,9 +28,9 @@ REMEMBERED = 500
 RECENT = 30
 """The latest datagrams that are remembered: replaying a token makes sense only while it is new."""
 
-SCENE_INTERVAL_US = SECOND
+MOMENT_INTERVAL_US = SECOND
 SCENES = 20
-SCENE_SHARE = 0.02
+MOMENT_SHARE = 0.02
 """The share of replays that repeat all of the last datagrams of some moment, in order."""
 
 _U64 = struct.Struct("!Q")
@@ -59,7 +59,7 @@ class KeylessAttacker:
         self._seen = 0
         self._running = True
         loop.at(loop.now + INTERVAL_US, self._next)
-        loop.at(loop.now + SCENE_INTERVAL_US, self._remember_moment)
+        loop.at(loop.now + MOMENT_INTERVAL_US, self._remember_moment)
 
     def stop(self) -> None:
         """Stop sending."""
@@ -78,7 +78,7 @@ class KeylessAttacker:
         if not self._running:
             return
         self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * INTERVAL_US), self._next)
-        if self._moments and self._rng.random() < SCENE_SHARE:
+        if self._moments and self._rng.random() < MOMENT_SHARE:
             for datagram, meant_for in self._rng.choice(self._moments):
                 self._targets[meant_for].put(self._loop.now, datagram)
         elif self._captured:
@@ -94,7 +94,7 @@ class KeylessAttacker:
     def _remember_moment(self, _: None) -> None:
         """Keep the latest datagrams; once there are many moments, replace a random one."""
         if self._running:
-            self._loop.at(self._loop.now + SCENE_INTERVAL_US, self._remember_moment)
+            self._loop.at(self._loop.now + MOMENT_INTERVAL_US, self._remember_moment)
             if len(self._moments) == SCENES:
                 del self._moments[self._rng.randrange(SCENES)]
             self._moments.append(list(self._recent))

@@ -68,8 +68,8 @@ class Together:
         """Check S3: all transitional members hold the released packet."""
         view, number, ring = stay.view, event.number, event.ring
         known = number in view.streams[ring].packets
-        for fellow in stay.transitional_members or ():
-            other = view.stays[fellow]
+        for index in stay.transitional_members or ():
+            other = view.stays[index]
             if not known or (number > other.prefix[ring] and number not in other.early[ring]):
                 self._report.add(
                     "S3", f"{stay} releases packet {number} of ring {ring}, {other} lacks it", event

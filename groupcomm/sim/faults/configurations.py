@@ -10,7 +10,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.shared import must_equal, shared_settings
 from groupcomm.security.layout import SUITE_IDENTITIES
 
-GUEST: Final = "zz-guest"
+EXTRA: Final = "zz-guest"
 """A daemon that some files list, and that never runs."""
 
 OTHERS: Final = 2
@@ -51,7 +51,7 @@ def _add(rng: Random, config: CoreConfig) -> CoreConfig | None:
         return None  # each listed daemon needs an identity
     place = rng.randrange(len(config.sites))
     sites = list(config.sites)
-    sites[place] = (*sites[place], GUEST)
+    sites[place] = (*sites[place], EXTRA)
     return attrs.evolve(config, sites=tuple(sites))
 
 

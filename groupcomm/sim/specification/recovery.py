@@ -138,7 +138,7 @@ class RecoveryCondition(enum.Enum):
     AFTER_BOUNDARY = "the transitional part has packets from the boundary on"
     DROPS = "a packet is kept if everything that its author had received is here and kept"
     SAME_REST = "daemons with one recovered set deliver the same"
-    FELLOWS = "packets of members to whom there is an obligation are delivered"
+    TOGETHER = "packets of members to whom there is an obligation are delivered"
 
 
 class Recovery(Order):
@@ -214,8 +214,8 @@ class Recovery(Order):
         self.need(state.stage.get(daemon) is Stage.COMMIT, RecoveryCondition.MAY_AGREE)
         together = self.recovered(state, daemon)
         holds = all(
-            union.united(self.held_by(state, daemon, ring)) == self.held_by(state, daemon, ring)
-            for ring, union in enumerate(together.held)
+            whole.united(self.held_by(state, daemon, ring)) == self.held_by(state, daemon, ring)
+            for ring, whole in enumerate(together.held)
         )
         self.need(holds, RecoveryCondition.HOLDS_SET)
         state.stage[daemon] = Stage.RECOVERED
@@ -233,13 +233,13 @@ class Recovery(Order):
         held: list[Held] = []
         horizons, frontiers = [], []
         for ring in range(len(self.rings)):
-            union = Held(self.base)
+            whole = Held(self.base)
             for past in pasts:
-                union = union.united(past.held[ring])
-            held.append(union)
-            last = state.packets.get((ring, union.prefix))
+                whole = whole.united(past.held[ring])
+            held.append(whole)
+            last = state.packets.get((ring, whole.prefix))
             times = [self.clock if last is None else last.time]
-            times += [value for p in pasts for value, upto in p.notices[ring] if upto <= union[0]]
+            times += [value for p in pasts for value, upto in p.notices[ring] if upto <= whole[0]]
             horizons.append(max(times))
             frontiers.append(max((past.frontiers[ring] for past in pasts), default=self.clock))
         members = frozenset(member for member, _ in seats)
@@ -327,7 +327,7 @@ class Recovery(Order):
             owed = state.packets[packet].author in together.obligation
             if self._exact:
                 owed = self.is_kept(state, together, packet)
-            self.need(not owed, RecoveryCondition.FELLOWS)
+            self.need(not owed, RecoveryCondition.TOGETHER)
         rest = state.delivered.get(daemon, ())
         same = state.rests.get(state.seats.get(daemon, frozenset()), rest) == rest
         self.need(same, RecoveryCondition.SAME_REST)

@@ -162,7 +162,7 @@ class RecoveryModel(Model[RecoveryState]):
                         return "a SAFE message of the regular part is delivered by all that go on"
                     if number in self.safe and other in together:
                         return "a SAFE message of the transitional part is delivered by its members"
-                    fellow = self.authors[number - 1] in together
-                    if fellow and other in together:
+                    is_together = self.authors[number - 1] in together
+                    if is_together and other in together:
                         return "messages of transitional members are delivered by all of them"
         return None

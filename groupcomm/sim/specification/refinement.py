@@ -178,8 +178,8 @@ class Refinement:
             self._views.commit(self._state, daemon, Proposal(seats, view.id.counter, form))
             observed = self._at.get(daemon)
             if observed is not None:
-                fellows = frozenset((by_number[n], attempts[n]) for n in transitional)
-                observed.specification.commit(observed.state, daemon, fellows)
+                obliged = frozenset((by_number[n], attempts[n]) for n in transitional)
+                observed.specification.commit(observed.state, daemon, obliged)
 
         self._try(daemon, "commit", commit)
 

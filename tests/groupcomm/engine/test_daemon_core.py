@@ -96,7 +96,7 @@ def test_a_later_start_of_a_member_ends_the_view() -> None:
     request = TokenRequest(ring=0, daemon=1, hop=0).encode(key_of(core))
     core.step(cluster.now, [sealer("b", restarts=2, random_id=9).seal(request)], [])
     assert core.state is MembershipState.GATHER
-    assert core.membership.reasons[GatherReason.FELLOW_RESTARTED] == 1
+    assert core.membership.reasons[GatherReason.MEMBER_RESTARTED] == 1
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_who_leaves_in_order_is_out_at_once_and_loses_nothing() -> None:
     cluster.run(0.05)
     assert cluster.cores["b"].state is MembershipState.LEFT
     assert cluster.members("a") == cluster.members("c") == "ac"
-    assert core.membership.reasons[GatherReason.FELLOW_LEFT] == 1
+    assert core.membership.reasons[GatherReason.MEMBER_LEFT] == 1
     told = [type(event).__name__ for event in stayer.events]
     assert told == ["GroupView", "Transition", "DaemonView", "GroupView"], "it left before the view"
     assert leaver.session.closed

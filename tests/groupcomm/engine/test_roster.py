@@ -109,7 +109,7 @@ def test_a_daemon_that_is_removed_gets_everything_until_it_has_left() -> None:
     cluster.run(0.2)
     for name, other in ("ab", "ba"):
         assert cluster.cores[name].near == {other}
-        assert cluster.cores[name].membership.reasons[GatherReason.FELLOW_LEFT] == 1
+        assert cluster.cores[name].membership.reasons[GatherReason.MEMBER_LEFT] == 1
     assert [cluster.members(name) for name in "ab"] == ["ab"] * 2
 
 

@@ -84,7 +84,7 @@ def test_who_is_behind_installs_the_view_that_a_member_has_left_already(
     machine.step(stage.now)
     assert stage.state("a") is MembershipState.GATHER, "it looks for the next one in any case"
     assert len(stage.daemons["a"].host.installed) - installed == comes_from_it
-    assert machine.reasons[GatherReason.FELLOW_GATHERS] == 1
+    assert machine.reasons[GatherReason.MEMBER_GATHERS] == 1
 
 
 def test_repairs_and_new_commits_are_progress() -> None:
@@ -223,7 +223,7 @@ def test_attempts_are_numbered_and_a_member_that_joins_anew_ends_the_view() -> N
     later = [m.attempt for a, _, m in stage.sent if a == "a" and isinstance(m, Join)]
     assert max(later) == max(attempts) + 1
     for name in "bc":
-        assert stage.daemons[name].machine.reasons[GatherReason.FELLOW_GATHERS] == 1
+        assert stage.daemons[name].machine.reasons[GatherReason.MEMBER_GATHERS] == 1
     stage.run(0.1)
     assert stage.members == ["abc"] * 3
 
@@ -294,7 +294,7 @@ def test_members_that_leave_cost_no_failed_attempts(pause_s: float) -> None:
         stage.run(pause_s)
     for name in "ab":
         machine = stage.daemons[name].machine
-        assert machine.reasons == {GatherReason.STARTED: 1, GatherReason.FELLOW_LEFT: 2}
+        assert machine.reasons == {GatherReason.STARTED: 1, GatherReason.MEMBER_LEFT: 2}
         assert machine._backoff.failures == 0
     assert {a for a, _ in stage.said(Leave)} == {"c", "d"}
 

@@ -186,14 +186,14 @@ def test_a_member_with_the_next_roster_that_has_left_the_view_ends_it() -> None:
     assert [each.daemons for each in others(stage, "a")] == [("b",)]
     assert machine.state is MembershipState.OPERATIONAL, "it is in the view still"
     stage.say("b", "a", Beacon(counter + 1, OTHER_VIEW, heard, other, 1, 10**18, 0, FIRST))
-    assert machine.reasons[GatherReason.FELLOW_MOVED] == 1
+    assert machine.reasons[GatherReason.MEMBER_MOVED] == 1
 
     stage = in_view("ab")
     machine = stage.daemons["a"].machine
     stage.mute.add("b")
     for attempt, gathers in ((1, 0), (2, 1)):
         stage.say("b", "a", structs.replace(join_of("b", attempt, "a"), digests=other))
-        assert machine.reasons[GatherReason.FELLOW_GATHERS] == gathers
+        assert machine.reasons[GatherReason.MEMBER_GATHERS] == gathers
 
 
 def test_a_daemon_that_differs_begins_no_view_whatever_it_says() -> None:

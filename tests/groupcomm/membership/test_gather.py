@@ -57,8 +57,8 @@ def test_after_failures_an_attempt_is_calm_although_all_have_answered(
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
-        (GatherReason.FELLOW_GATHERS, True),
-        (GatherReason.FELLOW_LEFT, True),
+        (GatherReason.MEMBER_GATHERS, True),
+        (GatherReason.MEMBER_LEFT, True),
         (GatherReason.TOKEN_LOST, False),
     ],
 )

@@ -112,12 +112,12 @@ CAUSES: dict[GatherReason, Callable[[Stage], None]] = {
     GatherReason.TOKEN_LOST: begin(GatherReason.TOKEN_LOST),
     GatherReason.PATH_LOST: silent,
     GatherReason.NOT_RECEIVED: begin(GatherReason.NOT_RECEIVED),
-    GatherReason.FELLOW_GATHERS: lambda stage: stage.say("b", "a", join_of("b", attempt=2)),
-    GatherReason.FELLOW_MOVED: moved,
-    GatherReason.FELLOW_RESTARTED: restarted,
-    GatherReason.FELLOW_LEFT: lambda stage: stage.say("b", "a", Leave()),
+    GatherReason.MEMBER_GATHERS: lambda stage: stage.say("b", "a", join_of("b", attempt=2)),
+    GatherReason.MEMBER_MOVED: moved,
+    GatherReason.MEMBER_RESTARTED: restarted,
+    GatherReason.MEMBER_LEFT: lambda stage: stage.say("b", "a", Leave()),
     GatherReason.FOREIGN_HEARD: heard,
-    GatherReason.FELLOW_BROKEN: broken(ProtocolViolation("token", "hop 7")),
+    GatherReason.MEMBER_BROKEN: broken(ProtocolViolation("token", "hop 7")),
     GatherReason.CONTRADICTED: broken(Contradiction("token", "hop 7")),
     GatherReason.ROSTER_CHANGED: roster_changed,
     GatherReason.PAUSED: begin(GatherReason.PAUSED),
@@ -212,7 +212,7 @@ def test_a_member_that_is_in_an_older_view_is_only_late() -> None:
     stage.say("b", "a", Beacon(counter - 1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST))
     assert stage.state("a") is MembershipState.OPERATIONAL
     stage.say("b", "a", Beacon(counter + 1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0, FIRST))
-    assert machine.reasons[GatherReason.FELLOW_MOVED] == 1, "whomever it hears"
+    assert machine.reasons[GatherReason.MEMBER_MOVED] == 1, "whomever it hears"
 
 
 # ---- leaving ----
@@ -228,7 +228,7 @@ def test_who_leaves_says_so_some_times_and_is_out_at_once() -> None:
     assert len(stage.said(Leave, before)) == 4 * 3, "to all of the site, itself included"
     for name in "ac":
         assert stage.daemons[name].members == "ac"
-        assert stage.daemons[name].machine.reasons[GatherReason.FELLOW_LEFT] == 1
+        assert stage.daemons[name].machine.reasons[GatherReason.MEMBER_LEFT] == 1
 
 
 def test_who_has_left_hears_nothing_says_nothing_and_begins_nothing() -> None:

@@ -126,7 +126,7 @@ def test_a_later_start_of_a_member_ends_the_view_and_its_former_one() -> None:
     old = stage.daemons["b"].start.incarnation
     stage.start("b", restarts=2, random_id=55)
     stage.settle()
-    assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_RESTARTED] == 1
+    assert stage.daemons["a"].machine.reasons[GatherReason.MEMBER_RESTARTED] == 1
     assert stage.daemons["a"].host.forgotten == [(NUMBERS["b"], old)]
     assert not stage.daemons["a"].machine.news
     stage.run(0.2)
@@ -160,7 +160,7 @@ def test_a_later_start_of_somebody_outside_is_harmless() -> None:
     assert stage.daemons["a"].machine.on_datagram(NUMBERS["c"], Incarnation(2, 7), stage.now)
     assert stage.daemons["a"].host.forgotten == [(NUMBERS["c"], over)]
     assert stage.state("a") is MembershipState.OPERATIONAL
-    assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_RESTARTED] == 0
+    assert stage.daemons["a"].machine.reasons[GatherReason.MEMBER_RESTARTED] == 0
 
 
 # ---- whatever each daemon remembers ----

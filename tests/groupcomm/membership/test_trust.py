@@ -136,7 +136,7 @@ def test_no_datagram_of_a_daemon_that_is_left_out_counts_until_its_time_is_over(
     assert machine.on_datagram(NUMBERS["b"], start, stage.now)
     for _ in range(FEW):
         machine.on_broken(NUMBERS["b"], WRONG, stage.now)
-    assert machine.reasons[GatherReason.FELLOW_BROKEN] == 1
+    assert machine.reasons[GatherReason.MEMBER_BROKEN] == 1
     assert not machine.on_datagram(NUMBERS["b"], start, stage.now)
     stage.run(0.9 * FIRST_S)
     assert not machine.on_datagram(NUMBERS["b"], start, stage.now)

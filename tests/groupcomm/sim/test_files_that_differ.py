@@ -12,7 +12,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.membership.comparison import Verdict
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.faults.configurations import GUEST, without
+from groupcomm.sim.faults.configurations import EXTRA, without
 from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.sim.virtual_time import SECOND
@@ -110,7 +110,7 @@ TWO_SITES: Final = attrs.evolve(plain_settings(daemons=(3, 2)), suite=1)
 TWO: Final = config_of(TWO_SITES)
 
 PARTS: Final = {
-    "a daemon too much": {"sites": ((*TWO.sites[0], GUEST), TWO.sites[1])},
+    "a daemon too much": {"sites": ((*TWO.sites[0], EXTRA), TWO.sites[1])},
     "a daemon in another site": {
         "sites": (TWO.sites[0][:2], (TWO.sites[0][2], *TWO.sites[1])),
     },
