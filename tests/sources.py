@@ -98,7 +98,7 @@ def note(source: Source, node: ast.AST, path: Path) -> None:
 
 
 def note_class(source: Source, node: ast.ClassDef) -> None:
-    """Add the name of a class, and those of its members if it is an enumeration."""
+    """Add the names of a class and of what it assigns, as the members of an enumeration are."""
     source.names.add(node.name)
     for each in node.body:
         if isinstance(each, ast.Assign):

@@ -479,7 +479,8 @@ class BasicConnection:
 
         The daemon must accept more, and a group with a secret must have its key.
 
-        Raises:     SessionEnded: the session is over.
+        Raises:
+            SessionEnded: the session is over.
         """
         if not self._calls % TURNS:
             await self.loop.checkpoint()

@@ -21,6 +21,9 @@ from groupcomm_spark.reading.readers import StreamReader
 from tests.groupcomm_log.make import QuickDisk, contents, crash
 from tests.groupcomm_spark.test_source import make_epoch, write
 
+STARTS = 5
+NOT_STARTED = "Spark's Python process has not started in time, however often it was tried"
+
 
 class Query:
     """A query that keeps the numbers of the rows of each batch."""
@@ -42,18 +45,20 @@ class Query:
 
     def follow(self) -> StreamingQuery:
         """Run the query to the present end of the log; it goes on from there."""
-        while True:
+        for _ in range(STARTS):
             query = self.start()
             with starting():
                 query.processAllAvailable()
                 return query
+        raise AssertionError(NOT_STARTED)
 
     def run(self) -> list[list[int]]:
         """Run the query to the present end of the log; return its batches."""
-        while True:
+        for _ in range(STARTS):
             with starting():
                 assert self.start(available_now=True).awaitTermination(120)
                 return self.batches
+        raise AssertionError(NOT_STARTED)
 
 
 @contextmanager

@@ -23,11 +23,7 @@ from groupcomm_client.coordination.mutex.resource import Resource
 from groupcomm_client.coordination.replica import StateMachine
 from groupcomm_client.coordination.replicated import Replicated
 from groupcomm_client.coordination.requests import REPLY_S, Caller, Replies, Request
-from groupcomm_client.coordination.working import (
-    AT_ONCE,
-    DEADLINE_S,
-    TRIES,
-)
+from groupcomm_client.coordination.working import AT_ONCE, DEADLINE_S, TRIES
 from groupcomm_client.thread_loop import run, run_block
 
 __all__ = [

@@ -109,7 +109,6 @@ class BlockingWorker:
 
     def work_off(self, handler: Callable[[Job], object]) -> None:
         """Have a function do the jobs, each in a thread of its own; see `Worker.work_off`."""
-
         check_function("handler", handler)
 
         async def handle(job: Job) -> None:

@@ -120,7 +120,7 @@ class SpreadSession:
     Args:
         handshake: DONE, of this client.
         user: its name, which the client may have left to the daemon.
-        shared: the messages that the sessions of one daemon share.
+        shared: the messages that it shares with others; by itself without.
 
     Attributes:
         ahead: whether messages may wait here whole, for the next call of `receive_untrusted`.
@@ -431,7 +431,7 @@ class SpreadSession:
         if not stays:
             told.append(encode_own_leave(view.group))
         elif change and view.cause is not Cause.NETWORK:
-            told.append(self._shared.regular(bytes(change), view))
+            told.append(self._shared.regular(change, view))
         elif view.cause is Cause.NETWORK or view.changed:
             told.append(encode_regular(view, self._origins))
             # otherwise another member has come or gone, which this client may not see

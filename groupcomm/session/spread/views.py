@@ -78,7 +78,7 @@ def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
 
 
 class SharedMessages:
-    """Regular messages that the sessions of one daemon share: a change is encoded once for all.
+    """Regular messages that the sessions of one listener share: a change is encoded once for all.
 
     Each of them gets the same frame with a change of a group; those that hold less get none. The
     oldest messages are forgotten: sessions that are far behind have theirs encoded anew.
