@@ -120,9 +120,11 @@ class Reader:
             while not ready():
                 await trio.sleep(0.002)
 
+    def has_texts(self, texts: Iterable[bytes]) -> bool:
+        return set(texts) <= {event.data for event in self.all_of(Message)}
+
     async def until_texts(self, texts: Iterable[bytes]) -> None:
-        wanted = set(texts)
-        await self.until(lambda: wanted <= {event.data for event in self.all_of(Message)})
+        await self.until(lambda: self.has_texts(texts))
 
     async def until_key(self, members: set[MemberId]) -> None:
         await self.until(lambda: self._has_key(members))
@@ -139,15 +141,27 @@ class Reader:
 
 
 async def say(what: bytes, *readers: Reader) -> list[bytes]:
-    """Once just these have a key each of them sends a message, and all read all of them."""
+    """Once just these have a key each of them sends a message, and all read all of them.
+
+    They say it again if the group has changed meanwhile: a host that stood still for a moment was
+    in another part of the network, whose messages not all can read.
+    """
+    members = {one.connection.member for one in readers}
     for reader in readers:
-        await reader.until_key({one.connection.member for one in readers})
+        await reader.until_key(members)
+    before = [reader.connection.groups["plan"].id for reader in readers]
     texts = [b"%b: %b %d" % (MARKER, what, number) for number in range(len(readers))]
     for reader, text in zip(readers, texts, strict=True):
         await reader.connection.multicast("plan", text)
-    for reader in readers:
-        await reader.until_texts(texts)
-    return texts
+
+    def has_changed() -> bool:
+        return before != [reader.connection.groups["plan"].id for reader in readers]
+
+    def all_have() -> bool:
+        return all(reader.has_texts(texts) for reader in readers)
+
+    await readers[0].until(lambda: all_have() or has_changed())
+    return texts if all_have() else await say(what + b" again", *readers)
 
 
 async def test_programs_and_daemons_come_and_go_and_a_spy_reads_nothing() -> None:
