@@ -70,13 +70,19 @@ HOST_NAMES: Final = 1 << 1
 READERS: Final = 1 << 2
 """The feature of daemons that know sessions which read a group without being its members."""
 
-SPOKEN: Final = Versions(lowest=1, highest=PACKED, features=INVITATIONS | HOST_NAMES | READERS)
+CARRIED: Final = 1 << 3
+"""The feature of daemons that keep, in a new view, the rows of those that come along with them."""
+
+SPOKEN: Final = Versions(
+    lowest=1, highest=PACKED, features=INVITATIONS | HOST_NAMES | READERS | CARRIED
+)
 """The versions and features of this release."""
 
 FEATURES: Final[Mapping[int, str]] = {
     INVITATIONS: "invitations",
     HOST_NAMES: "host-names",
     READERS: "readers",
+    CARRIED: "carried",
 }
 """The names of features, by their bits."""
 

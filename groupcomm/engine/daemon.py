@@ -55,8 +55,9 @@ from groupcomm.engine.stalls import Stalls
 from groupcomm.engine.status import Status, status_of
 from groupcomm.engine.storage import Storage
 from groupcomm.engine.view import ViewState
-from groupcomm.engine.view_change import CarriedGroups, ViewChange
+from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, RemoteProtocolError
+from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.proposal import link_delays_us
@@ -660,7 +661,7 @@ class DaemonCore:
         self.view_state = ViewState(
             view,
             me,
-            self.carried_groups.announce(self._room, view.versions),
+            self.carried_groups.announce(self._room, view),
             self,
             self._now,
             majority=majority,
@@ -693,6 +694,7 @@ class DaemonCore:
         finished = old.view_change.finish(turn)
         assert finished or not was_complete
         if finished:
-            self.carried_groups.replace(old.delivery.groups.table, old.key, old.view.daemons)
+            me = old.view.daemons.index(self.start.daemon)
+            self.carried_groups.replace(old.delivery.groups.table, old.view, me)
         self.carried_groups.keep_members(members)
         self.sessions.end()

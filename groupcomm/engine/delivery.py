@@ -16,22 +16,24 @@ physical time, in microseconds: a start begins at that time, or at the number th
 reserved if that is higher. docs/membership.md describes disks that were lost, restored or copied.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
-from groupcomm.config.versions import PACKED
 from groupcomm.config.view import View
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.groups.announcement import Announcements
+from groupcomm.groups.beginning import PIECE, Beginning
+from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.pruning import Reach
-from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
 from groupcomm.security.layout import ReplayWindow
@@ -128,7 +130,8 @@ class Delivery:
         starts: the values at which counters start.
         clock: the ring's clock.
         sessions: the local sessions.
-        on_complete: is called once all announcements are here, before anything is delivered.
+        on_complete: is called once the groups are known, before anything is delivered.
+        carried: the groups that are carried into the view.
         on_key_report: is called with each key report, by the index of its daemon.
         on_report: is called with each other report, by the index of its daemon.
         on_roster_step: is called with each step of a change of the roster, likewise.
@@ -138,27 +141,29 @@ class Delivery:
     Attributes:
         streams: the streams, by ring.
         announcements: the announcements of the daemons of the view.
-        complete: whether all announcements have come.
+        complete: whether all announcements have come, and the groups are known and shown.
         order: decides when bundles are delivered.
         groups: decide to which sessions.
         wanted: the groups that daemons of other rings want.
         holds_packets: whether any packet, of any stream, is not yet forgotten here.
-        unfinished: whether the last `deliver` has left deliverable packets to the next step.
+        unfinished: whether the last `deliver` has left something to the next step.
     """
 
     __slots__ = (
+        "_beginning",
+        "_carried",
         "_clock",
         "_early",
         "_first_connection",
+        "_is_known",
         "_latest",
+        "_me",
         "_moved",
-        "_old_groups",
         "_on_complete",
         "_on_key_report",
         "_on_report",
         "_on_roster_step",
         "_probe",
-        "_restore_joins",
         "_ring_of",
         "_sessions",
         "_unreliable_seen",
@@ -182,8 +187,7 @@ class Delivery:
         clock: RingClock,
         sessions: LocalSessions,
         on_complete: Callable[[], None],
-        old_groups: Callable[[], GroupTable | None],
-        restore_joins: Callable[[GroupTable], None],
+        carried: CarriedGroups,
         on_key_report: Callable[[int, Bundle], None],
         on_report: Callable[[int, Bundle], None],
         on_roster_step: Callable[[int, Bundle], None],
@@ -200,18 +204,18 @@ class Delivery:
         )
         self.groups = Groups(view, me, sessions)
         self.wanted = Reach(view, me)
-        self.announcements = Announcements(
-            [daemon.name for daemon in view.daemons], packed=view.versions.highest >= PACKED
-        )
+        self.announcements = Announcements(len(view.daemons), view.versions)
         self.complete = self.unfinished = False
+        self._is_known = False  # whether the groups are known, though maybe not shown
+        self._me = me
         self._on_complete = on_complete
-        self._old_groups = old_groups
-        self._restore_joins = restore_joins
+        self._carried = carried
+        self._beginning: Beginning | None = None  # from all announcements until it is done
         self._on_key_report = on_key_report
         self._on_report = on_report
         self._on_roster_step = on_roster_step
         self._latest = latest
-        self._early: list[Bundle] = []  # bundles released before all is announced
+        self._early: deque[Bundle] = deque()  # released, and left to a later step
         self.holds_packets = False
         self._ring_of = view.ring_of
         self._clock = clock
@@ -232,7 +236,7 @@ class Delivery:
     @property
     def is_behind(self) -> bool:
         """Return whether senders have to wait until this daemon has delivered more."""
-        return self.unfinished and self.order.waiting > MOST_UNDELIVERED
+        return self.unfinished and self.order.waiting + len(self._early) > MOST_UNDELIVERED
 
     # ---- packets and notices that come ----
 
@@ -331,10 +335,15 @@ class Delivery:
     def deliver(self) -> None:
         """Deliver everything that packets, blocks or frontiers have made deliverable since last
         time, or as much as one step may; `unfinished` says that more is left."""
+        if self._beginning is not None:
+            self.unfinished = not self._begin_more(PIECE)
         if not self._moved or not self.complete:
             return
-        order = self.order
-        self._moved = self.unfinished = not order.drain(self._sessions.may_deliver)
+        order, may_deliver = self.order, self._sessions.may_deliver
+        while self._early and may_deliver():
+            self.deliver_bundle(self._early.popleft())
+        drained = not self._early and order.drain(may_deliver)
+        self._moved = self.unfinished = not drained or bool(self._early)
         if self.unfinished:
             return  # nothing may be forgotten yet, and no position is certain here
         groups = self.groups
@@ -359,28 +368,51 @@ class Delivery:
     def _on_release(self, bundle: Bundle) -> None:
         if bundle.kind == _STATE:
             self.receive_announcement(bundle)
-        elif self.complete:
+        elif bundle.kind >= _SUBSCRIBE and self._is_known:
+            self._note_subscription(bundle.packet, bundle)  # others rely on it from here on
+        elif self.complete and not self._early and self._sessions.may_deliver():
             self.deliver_bundle(bundle)
         else:
             self._early.append(bundle)
+            self._moved = True
 
     def receive_announcement(self, bundle: Bundle) -> None:
         """Accept a part of a daemon's announcement."""
+        if self.announcements.complete:
+            return
         self.announcements.accept(bundle.packet.daemon, bundle)
-        if self.announcements.complete and not self.complete:
-            self._complete()
+        if self.announcements.complete:
+            self._beginning = self.groups.begin(
+                self._carried.pop(self._me),
+                self.announcements,
+                on_session=self.wanted.add if len(self.streams) > 1 else None,
+                on_table=self._on_table,
+            )
+            self.unfinished = not self._begin_more(PIECE)
 
-    def _complete(self) -> None:
-        self.complete = True
-        self._moved = True
-        self.wanted.begin(self.announcements.whole)
+    def _on_table(self) -> None:
         self._on_complete()
-        self.groups.begin(self.announcements, self._old_groups())
-        self._restore_joins(self.groups.table)
-        self._sessions.review_members()  # a merge brings members that other daemons admitted
-        early, self._early = self._early, []
+        self._is_known = True
+        early, self._early = self._early, deque()
         for bundle in early:
-            self.deliver_bundle(bundle)
+            self._on_release(bundle)
+
+    def _begin_more(self, units: float) -> bool:
+        """Do some more of what makes the groups known; return whether that is done."""
+        assert self._beginning is not None
+        if not self._beginning.advance(units):
+            return False
+        self._beginning = None
+        self.complete = self._moved = True
+        self._sessions.review_members()  # a merge brings members that other daemons admitted
+        return True
+
+    def catch_up(self) -> None:
+        """Deliver what steps have left to later ones: the view ends."""
+        if self._beginning is not None:
+            self._begin_more(inf)
+        while self._early and self.complete:
+            self.deliver_bundle(self._early.popleft())
 
     def deliver_bundle(self, bundle: Bundle) -> None:
         """Deliver one bundle to its recipients, without regard to its level."""

@@ -19,6 +19,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.session.daemon_frames import (
     encode_abort,
     encode_causes,
+    encode_continued,
     encode_delivery,
     encode_origins,
     encode_principal,
@@ -290,6 +291,20 @@ class SessionOutput:
             self.push(session, (shown.frame_for(session, frames, own=True),))
         pushed = len(connections) // HELD_A_FRAME if held else len(connections)
         self.frames += pushed + frames.names // NAMES_A_FRAME
+
+    def continue_groups(self, connection: int, start: Position) -> bool:
+        """Tell a session that all its groups without a view since `start` go on as they were.
+
+        Return False if its client does not understand that, or does not hold all lists.
+        """
+        session = self.by_connection.get(connection)
+        if session is None:
+            return True
+        if session.reads or not (session.takes_continued and self._lists_shown.is_whole_everywhere):
+            return False
+        self.frames += 1
+        self.push(session, (encode_continued(),))
+        return True
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""

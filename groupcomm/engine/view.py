@@ -25,9 +25,10 @@ from groupcomm.engine.probe import Probe
 from groupcomm.engine.reports import Reports
 from groupcomm.engine.roster import RosterManager
 from groupcomm.engine.sessions import LocalSessions
-from groupcomm.engine.view_change import CarriedGroups, ViewChange
+from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
+from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.routes import Routes
@@ -165,8 +166,7 @@ class ViewState:
             clock=self.clock,
             sessions=self._sessions,
             on_complete=self._on_complete,
-            old_groups=context.carried_groups.last_table,
-            restore_joins=partial(context.carried_groups.restore_joins, daemons=view.daemons),
+            carried=context.carried_groups,
             on_key_report=context.key_manager.on_report,
             on_report=partial(context.reports.accept, view),
             on_roster_step=context.roster_manager.on_step,
@@ -202,14 +202,14 @@ class ViewState:
         ]
 
     def _on_complete(self) -> None:
-        """Begin to number clients' packets: the announcements of all daemons are here."""
+        """Begin to number clients' packets: the groups are known."""
         view = self.view
         names = tuple(daemon.name for daemon in view.daemons)
-        own = self.delivery.announcements.whole[self._me]
+        table = self.delivery.groups.table
         self._sessions.begin(
             DaemonView(id=view.id, daemons=names, majority=self.majority),
-            self.delivery.groups.table,
-            {group for group, _ in (*own.groups, *own.readers)},
+            table,
+            (table.local.keys() | table.reading.keys()) if self.several else (),
             several=self.several,
             readers=bool(view.versions.features & READERS),
         )

@@ -1,20 +1,17 @@
 """The change of a view at one daemon: it recovers and delivers the rest of the old one.
 
 Pure. From `past` on nothing of the view changes except by recovery, until `finish` walks the
-recovered set. The groups that are known then are carried into the next view.
+recovered set.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.config.versions import PACKED, READERS, Versions
-from groupcomm.config.view import DaemonId, View
+from groupcomm.config.view import View
 from groupcomm.engine import checks
 from groupcomm.engine.delivery import Delivery
 from groupcomm.errors import BadDatagram, Contradiction
-from groupcomm.groups.announcement import announce, cut_announcement
-from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.membership.recovered_set import RecoveredSet, RecoveryWalk, WalkLimits, find_boundary
@@ -24,66 +21,6 @@ from groupcomm.stream.stream import MAX_AHEAD, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.membership import Holding, Past, most_reported
-
-
-class CarriedGroups:
-    """The groups that one start of a daemon carries from view to view."""
-
-    __slots__ = ("_completed", "_daemons", "_table", "_together")
-
-    def __init__(self) -> None:
-        self._table: GroupTable | None = None
-        self._completed = b""  # the key of that view
-        self._daemons: Sequence[DaemonId] = ()  # the members of that view
-        self._together: frozenset[DaemonId] = (
-            frozenset()
-        )  # the daemons that have come along since then
-
-    def replace(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
-        """Carry the groups of a view that has ended and whose groups were known completely."""
-        self._table, self._completed, self._together = table, key, frozenset(daemons)
-        self._daemons = daemons
-
-    def last_table(self) -> GroupTable | None:
-        """Return the last complete group table; None before the first."""
-        return self._table
-
-    def keep_members(self, members: Sequence[DaemonId]) -> None:
-        """Note the transitional members: they continue into the next view together."""
-        self._together &= frozenset(members)
-
-    def restore_joins(self, table: GroupTable, daemons: Sequence[DaemonId]) -> None:
-        """Enter since when members are in their groups, if this daemon was with them.
-
-        Args:
-            table: the groups with which a view begins.
-            daemons: the daemons of the view.
-        """
-        if self._table is None:
-            return
-        before = {daemon: index for index, daemon in enumerate(self._daemons)}
-        for (index, connection), member in table.sessions.items():
-            daemon = daemons[index]
-            if daemon not in self._together:
-                continue
-            old = self._table.sessions.get((before[daemon], connection))
-            if old is not None and old.id == member.id:
-                for group in member.groups:
-                    member.groups[group] = old.groups.get(group, member.groups[group])
-
-    def announce(self, room: int, versions: Versions) -> list[Bundle]:
-        """Return the announcement to the next view, in bundles of at most `room` bytes.
-
-        Args:
-            room: bytes.
-            versions: what all daemons of the next view have in common.
-        """
-        keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
-        announcement = announce(
-            self._table, self._completed, keys, readers=bool(versions.features & READERS)
-        )
-        return cut_announcement(announcement, room, packed=versions.highest >= PACKED)
-
 
 _AGREED = ServiceLevel.AGREED
 _STATE = BundleKind.STATE
@@ -294,6 +231,7 @@ class ViewChange:
         assert plan is not None, "a view ends without having been prepared"
         for bundles in (plan.regular, plan.transitional):
             self._receive_announcements(bundles)
+        self._delivery.catch_up()
         if not self._delivery.complete:
             turn()
             return False

@@ -2,107 +2,189 @@
 
 An announcement travels in the first packets of the new view's stream, in parts that are neither
 ordered nor delivered to anybody. Together the announcements of all daemons are the group table at
-position (view, 0).
+position (view, 0). Its rows are in sections, each of which is decoded and entered by itself
+(beginning.py), so that a large table takes many short steps.
 
-From version 2 of the protocol on an announcement that does not fit one packet is compressed: names
-of users and groups are much alike. Its first byte then says so, as it begins no array.
+Daemons that come along from one view have the same table of it. In a view of such daemons alone
+nobody sends rows, if all have the feature CARRIED. Without that feature an announcement has one
+section with everything, compressed from version 2 of the protocol on if it does not fit one packet:
+names of users and groups are much alike. Its first byte then says so, as it begins no array.
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
+from groupcomm.config.versions import CARRIED, PACKED, Versions
 from groupcomm.config.view import MAX_DAEMONS
-from groupcomm.errors import LocalProtocolError
 from groupcomm.groups.table import GroupTable
-from groupcomm.names import check_group, check_user, private_name
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.wire.bundle import Bundle, body_payload, state_bundle
 from groupcomm.wire.membership import Name, Number
 from groupcomm.wire.packet import Raw
 
 Principal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_PRINCIPAL_BYTES)]
+Groups: TypeAlias = tuple[tuple[Name, tuple[Number, ...]], ...]
+"""Groups, each with connection numbers of sessions."""
 
 MAX_ANNOUNCEMENT_BYTES: Final = 64 * 1024 * 1024
-"""The most bytes of an announcement once it is unpacked: those of more than a million sessions."""
+"""The most bytes of a section once it is unpacked: those of more than a million sessions."""
+
+SECTION_ROWS: Final = 500
+"""The sessions and memberships of a section: entering them takes some 3 ms."""
 
 _LEVEL: Final = 1  # the fastest: daemons wait for announcements
 
 _PACKED: Final = b"\x00"
-"""Begins a compressed announcement; an array begins with another byte."""
+"""Begins a compressed section or announcement; an array begins with another byte."""
 
 _USER = "state"
 """Stands for the session in the records of announcements, which no session sends."""
 
+Together: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
 
-class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """The sessions and groups that one daemon brings along.
 
-    `completed`: key of the last view whose group table it completed; empty before the first.
-    `together`: number and random id of the daemons that have come along with it since then.
+class Rows(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """Sessions and memberships of one daemon.
+
     `sessions`: connection number and user's name of each. `groups`: each group with its members'
     connection numbers, in the order in which they joined. `principals`: the owners of the sessions
     that have one, by connection number. `readers`: each group with the sessions that read it
     and are no members; only in views of daemons that all have the feature READERS.
     """
 
-    completed: Annotated[bytes, Meta(max_length=16)]
-    together: Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
-    sessions: tuple[tuple[Number, Name], ...]
-    groups: tuple[tuple[Name, tuple[Number, ...]], ...]
+    sessions: tuple[tuple[Number, Name], ...] = ()
+    groups: Groups = ()
     principals: tuple[tuple[Number, Principal], ...] = ()
-    readers: tuple[tuple[Name, tuple[Number, ...]], ...] = ()
+    readers: Groups = ()
 
 
-NOTHING = Announcement(b"", (), (), ())
+class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What one daemon brings along.
+
+    `completed`: key of the last view whose group table it completed; empty before the first.
+    `together`: number and random id of the daemons that have come along with it since then.
+    `digest`: the digest of its rows (GroupTable.digests). `sections`: the rows, each section an
+    encoded `Rows`; none if all daemons of the view have come along.
+    """
+
+    completed: Annotated[bytes, Meta(max_length=16)]
+    together: Together
+    digest: Number = 0
+    sections: tuple[bytes, ...] = ()
+
+
+class _Whole(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """An announcement in a view without the feature CARRIED."""
+
+    completed: Annotated[bytes, Meta(max_length=16)]
+    together: Together
+    sessions: tuple[tuple[Number, Name], ...]
+    groups: Groups
+    principals: tuple[tuple[Number, Principal], ...] = ()
+    readers: Groups = ()
+
+
+NOTHING = Announcement(b"", ())
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Announcement)
+_decode = msgspec.msgpack.Decoder(Announcement).decode
+_decode_whole = msgspec.msgpack.Decoder(_Whole).decode
+_decode_rows = msgspec.msgpack.Decoder(Rows).decode
 
 
-def announce(
-    table: GroupTable | None,
-    completed: bytes,
-    together: Sequence[tuple[int, int]],
-    *,
-    readers: bool = True,
-) -> Announcement:
-    """Return the announcement of a daemon with this table of its last view.
+# ---- what a daemon sends ----
+
+
+def rows_of(table: GroupTable, *, readers: bool = True) -> Rows:
+    """Return the rows of a daemon with this table.
 
     Without `readers`, as some daemons do not know them, they become members.
     """
-    if table is None:
-        return Announcement(completed, tuple(together), (), ())
     local, reading = table.local, table.reading
     if not readers:
         names = local.keys() | reading.keys()
         local = {name: {**local.get(name, {}), **reading.get(name, {})} for name in names}
         reading = {}
     groups, read = (tuple((g, tuple(each[g])) for g in sorted(each)) for each in (local, reading))
-    sessions, principals = tuple(table.own_sessions()), tuple(table.own_principals())
-    return Announcement(completed, tuple(together), sessions, groups, principals, read)
+    return Rows(tuple(table.own_sessions()), groups, tuple(table.own_principals()), read)
 
 
-def cut_announcement(
-    announcement: Announcement, room: int, *, packed: bool = False
-) -> list[Bundle]:
-    """Return the bundles that carry an announcement, each of at most `room` bytes.
+def sections_of(rows: Rows) -> tuple[bytes, ...]:
+    """Return rows in encoded sections: sessions first, then their groups, the members in order."""
+    principals = dict(rows.principals)
+    found = []
+    for some in _slices(rows.sessions):
+        owned = tuple((c, principals[c]) for c, _ in some if c in principals)
+        found.append(Rows(sessions=some, principals=owned))
+    found += [Rows(groups=some) for some in _by_size(rows.groups)]
+    found += [Rows(readers=some) for some in _by_size(rows.readers)]
+    return tuple(_pack(_encode(each)) for each in found)
+
+
+def _slices(rows: tuple[tuple[int, str], ...]) -> Iterator[tuple[tuple[int, str], ...]]:
+    left = iter(rows)
+    while some := tuple(islice(left, SECTION_ROWS)):
+        yield some
+
+
+def _by_size(groups: Groups) -> Iterator[Groups]:
+    """Cut groups into sections by their memberships; a large group goes into several."""
+    some: list[tuple[str, tuple[int, ...]]] = []
+    room = SECTION_ROWS
+    for group, members in groups:
+        begin = 0
+        while begin < len(members):
+            part = members[begin : begin + room]
+            some.append((group, part))
+            begin += len(part)
+            room -= len(part)
+            if not room:
+                yield tuple(some)
+                some, room = [], SECTION_ROWS
+    if some:
+        yield tuple(some)
+
+
+def encode_announcement(
+    announcement: Announcement, rows: Rows | None, versions: Versions, size: int
+) -> bytes:
+    """Encode an announcement for a view of these versions.
 
     Args:
-        announcement: the announcement.
-        room: bytes, at least those of a bundle's head.
-        packed: whether all receivers know compressed ones.
+        announcement: the announcement without sections.
+        rows: the rows; None if all daemons of the view have them.
+        versions: what all daemons of the view have in common.
+        size: the bytes that fit one packet.
     """
+    if versions.features & CARRIED:
+        sections = () if rows is None else sections_of(rows)
+        return _encode(msgspec.structs.replace(announcement, sections=sections))
+    fields = msgspec.structs.astuple(rows or Rows())
+    head = (announcement.completed, announcement.together)
+    # Daemons that know no readers know no such field either.
+    body = _encode((*head, *(fields if fields[-1] else fields[:-1])))
+    return _pack(body) if versions.highest >= PACKED and len(body) > size else body
+
+
+def _pack(body: bytes) -> bytes:
+    """Return a body compressed, if that is shorter."""
+    return min(_PACKED + zlib.compress(body, _LEVEL), body, key=len)
+
+
+def part_bytes(room: int) -> int:
+    """Return the bytes of an announcement in a bundle of `room` bytes, more than its head has."""
     frame = state_bundle(b"", 0, 1)
     frame.address(0, _USER, ())
-    size = room - frame.size
-    # Daemons that know no readers know no such field either.
-    fields = msgspec.structs.astuple(announcement)
-    body = _encode(fields if announcement.readers else fields[:-1])
-    if packed and len(body) > size:
-        body = min(_PACKED + zlib.compress(body, _LEVEL), body, key=len)
+    return room - frame.size
+
+
+def cut_announcement(body: bytes, room: int) -> list[Bundle]:
+    """Return the bundles that carry an encoded announcement, each of at most `room` bytes."""
+    size = part_bytes(room)
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
     bundles = [state_bundle(piece, index, len(pieces)) for index, piece in enumerate(pieces)]
     for bundle in bundles:
@@ -110,56 +192,34 @@ def cut_announcement(
     return bundles
 
 
-def decode_announcement(body: bytes, daemon: str, *, packed: bool = True) -> Announcement:
-    """Return the announcement of the daemon of this name; an empty one if it breaks a rule.
+# ---- what a daemon receives ----
 
-    Compressed ones are known only where `packed` is true, as in earlier releases.
-    Each session has a user and a number of its own, each group has members, and they are sessions.
+
+def decode_announcement_untrusted(body: bytes, versions: Versions) -> Announcement:
+    """Return the announcement of a daemon; an empty one if it breaks its layout.
+
+    Without the feature CARRIED its digest is 0, and its rows are one section.
     """
     try:
-        announcement = _decoder.decode(_unpacked(body) if packed else body)
-        for _, user in announcement.sessions:
-            private_name(check_user(user), daemon)
-        for group, _ in (*announcement.groups, *announcement.readers):
-            check_group(group)
-    except (
-        msgspec.MsgspecError,
-        UnicodeDecodeError,
-        RecursionError,
-        LocalProtocolError,
-        zlib.error,
-    ):
+        if versions.features & CARRIED:
+            return _decode(body)
+        found = _decode_whole(_unpacked(body) if versions.highest >= PACKED else body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zlib.error):
         return NOTHING
-    connections = {connection for connection, _ in announcement.sessions}
-    users = {user for _, user in announcement.sessions}
-    true = (
-        len(connections) == len(users) == len(announcement.sessions)
-        and _are_groups(announcement.groups, connections)
-        and _are_groups(announcement.readers, connections)
-        and not _pairs(announcement.groups) & _pairs(announcement.readers)
-        and connections.issuperset(number for number, _ in announcement.principals)
-        and len(dict(announcement.principals)) == len(announcement.principals)
-    )
-    return announcement if true else NOTHING
+    rows = Rows(found.sessions, found.groups, found.principals, found.readers)
+    return Announcement(found.completed, found.together, 0, (_encode(rows),))
 
 
-_Groups: TypeAlias = tuple[tuple[Name, tuple[Number, ...]], ...]
-
-
-def _are_groups(groups: _Groups, connections: set[int]) -> bool:
-    """Return whether each group stands once, and has sessions, each once."""
-    return len(dict(groups)) == len(groups) and all(
-        len(set(sessions)) == len(sessions) > 0 and connections.issuperset(sessions)
-        for _, sessions in groups
-    )
-
-
-def _pairs(groups: _Groups) -> set[tuple[str, int]]:
-    return {(group, connection) for group, sessions in groups for connection in sessions}
+def decode_rows_untrusted(section: bytes) -> Rows | None:
+    """Return the rows of a section; None if it breaks its layout."""
+    try:
+        return _decode_rows(_unpacked(section))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zlib.error):
+        return None
 
 
 def _unpacked(body: bytes) -> bytes:
-    """Return the body as it was before it was compressed; raise zlib.error if that fails."""
+    """Return a body as it was before it was compressed; raise zlib.error if that fails."""
     if body[:1] != _PACKED:
         return body
     unpacker = zlib.decompressobj()
@@ -176,14 +236,12 @@ class Announcements:
         whole: for each daemon, by index, its announcement.
     """
 
-    __slots__ = ("_daemons", "_names", "_packed", "_parts", "whole")
+    __slots__ = ("_daemons", "_parts", "_versions", "whole")
 
-    def __init__(self, names: Sequence[str], *, packed: bool = True) -> None:
-        """Await the announcements of these daemons, by index; `packed`: they may be compressed."""
-        self._packed = packed
-        daemons = len(names)
+    def __init__(self, daemons: int, versions: Versions) -> None:
+        """Await the announcements of so many daemons, which have these versions in common."""
         self._daemons = daemons
-        self._names = names
+        self._versions = versions
         self._parts: list[dict[int, Raw]] = [{} for _ in range(daemons)]
         self.whole: dict[int, Announcement] = {}
 
@@ -198,11 +256,8 @@ class Announcements:
         parts[bundle.index] = body_payload(bundle.body)
         if len(parts) < bundle.count or daemon in self.whole:
             return
-        self.whole[daemon] = decode_announcement(
-            b"".join(parts.get(index, b"") for index in range(bundle.count)),
-            self._names[daemon],
-            packed=self._packed,
-        )
+        body = b"".join(parts.get(index, b"") for index in range(bundle.count))
+        self.whole[daemon] = decode_announcement_untrusted(body, self._versions)
         parts.clear()
 
     def together(self, me: int, keys: Sequence[tuple[int, int]]) -> frozenset[int]:

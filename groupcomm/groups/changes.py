@@ -4,13 +4,13 @@ Pure. A member gets the whole list of a group once, with its own join. After tha
 its daemon no more than what has changed, and a write for each local member.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import attrs
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, GroupView, MemberId
-from groupcomm.groups.table import GroupTable, Member
+from groupcomm.groups.table import Member
 
 
 @attrs.frozen(kw_only=True)
@@ -52,41 +52,3 @@ class GroupChange:
             vs_set=self.came if own else along,
             own=own,
         )
-
-
-def change_of_daemons(
-    group: str,
-    start: Position,
-    table: GroupTable,
-    old: GroupTable,
-    together: frozenset[int],
-    names: Sequence[str],
-) -> GroupChange:
-    """Return the change of a group with local members by a new view of the daemons.
-
-    Args:
-        group: its name.
-        start: the first position of the new view.
-        table: the groups with which it begins.
-        old: the groups with which the last complete view ended here.
-        together: the daemons that have come along with this one, by index.
-        names: the names of all daemons of the new view.
-    """
-    members = table.groups[group]
-    came = tuple(member.id for member in members if member.daemon not in together)
-    stayed = [member for member in members if member.daemon in together]
-    known = {member.id for member in old.groups.get(group, ())}
-    ids = {member.id for member in stayed}
-    went = {member.daemon for member in known - ids}
-    homes = {names[index] for index in {member.daemon for member in stayed}}
-    # Daemons that come along bring the members that they had, unless one of them is at fault.
-    fits = ids <= known and homes.isdisjoint(went)
-    return GroupChange(
-        group=group,
-        id=start,
-        before=old.shown.get(group) if fits else None,
-        cause=Cause.NETWORK,
-        members=members,
-        came=came,
-        went=tuple(sorted(went)),
-    )

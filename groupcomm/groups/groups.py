@@ -1,20 +1,22 @@
 """Groups: ordered events become group views, bundles find their local recipients.
 
-Pure. One object for each view of the daemons; it begins with the announcements of all.
+Pure. One object for each view of the daemons; it begins with the table of the
+last one and the announcements of all (beginning.py).
 `deliver` accepts bundles in the order in which the order releases them. AGREED and SAFE bundles
 meet the same table at every daemon; lower ones go to the members of the moment.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Protocol
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.config.versions import READERS
-from groupcomm.config.view import View
+from groupcomm.config.view import DaemonId, View
 from groupcomm.events import Cause, MemberId
 from groupcomm.groups.announcement import Announcements
-from groupcomm.groups.changes import GroupChange, change_of_daemons
+from groupcomm.groups.audience import Audience
+from groupcomm.groups.beginning import Beginning
+from groupcomm.groups.changes import GroupChange
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
@@ -25,51 +27,6 @@ _FRAGMENT = BundleKind.FRAGMENT
 
 Place = tuple[int, int, int]
 """(time, ring, bundle): a position within the view."""
-
-
-class Audience(Protocol):
-    """The local sessions, as the daemon's core keeps them.
-
-    They are named by connection number; unknown numbers are ignored.
-    """
-
-    def came_from(self, origins: Callable[[], Mapping[str, int]]) -> None:
-        """Tell, before the views of groups, which daemons came together: those with one number.
-
-        `origins` computes the numbers, for the sessions that want them.
-        """
-
-    def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
-        """Hand a bundle to sessions."""
-
-    def show_change(
-        self, connections: Collection[int], change: GroupChange, own: int | None = None
-    ) -> None:
-        """Tell sessions of a change of their group, and the one that has itself joined or left."""
-
-    def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
-        """Tell sessions that no more fragments of a message will come."""
-
-    def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
-        """Tell a sender that its private message came too late for the target."""
-
-    def connected(self, connection: int, member: MemberId) -> None:
-        """Note that a local session is known everywhere from here on."""
-
-    def disconnected(self, connection: int, member: MemberId) -> None:
-        """Note that a local session has ended for all daemons."""
-
-    def joined(self, group: str) -> None:
-        """Note that the join of a local session is ordered, with or without effect."""
-
-    def entered(self, member: Member, group: str) -> None:
-        """Note that a session, local or not, has joined a group."""
-
-    def left(self, group: str) -> None:
-        """Note that a local session has left a group."""
-
-    def table_changed(self, position: Position, digest: int) -> None:
-        """Note that the group table has changed."""
 
 
 Key = tuple[int, int, int]
@@ -173,37 +130,29 @@ class Groups:
 
     # ---- the view begins and ends ----
 
-    def begin(self, announcements: Announcements, old: GroupTable | None = None) -> None:
-        """Enter the announcements of all daemons, and show each group to its local members.
+    def begin(
+        self,
+        carried: tuple[GroupTable, Sequence[DaemonId]],
+        announcements: Announcements,
+        *,
+        on_session: Callable[[Member], None] | None = None,
+        on_table: Callable[[], None],
+    ) -> Beginning:
+        """Return what makes the group table and shows each group to its local members.
 
-        `old` are the groups with which the last complete view ended here; None at first.
+        Nothing may be delivered before it is done. For the arguments see Beginning.
         """
-        table = self.table
-        start = Position(self._view.id, 0, 0, 0, 0)
-        for daemon, name in enumerate(self._names):
-            announced = announcements.whole[daemon]
-            members: dict[int, Member] = {}
-            principals = dict(announced.principals)
-            for connection, user in announced.sessions:
-                session = MemberId(private_name(user, name), connection)
-                principal = principals.get(connection, "")
-                members[connection] = table.connect(daemon, session, principal)
-                self.highest[daemon] = max(self.highest[daemon], connection)
-            for group, connections in announced.groups:
-                for connection in connections:
-                    table.join(members[connection], group, start)
-            for group, connections in announced.readers:
-                for connection in connections:
-                    table.read(members[connection], group, start)
-        self._audience.table_changed(start, table.digest)
-        keys = [(d.number, d.incarnation.random_id) for d in self._view.daemons]
-        transitional_members = announcements.together(self._me, keys)
-        names = self._names
-        self._audience.came_from(lambda: dict(zip(names, announcements.origins(keys), strict=True)))
-        old = GroupTable(self._me) if old is None else old
-        for group in sorted(table.local):
-            change = change_of_daemons(group, start, table, old, transitional_members, names)
-            self._audience.show_change(list(table.local[group]), change)
+        found = Beginning(
+            self._view,
+            self._me,
+            carried,
+            announcements,
+            self._audience,
+            on_session=on_session,
+            on_table=on_table,
+        )
+        self.table, self.highest = found.table, found.highest
+        return found
 
     def end(self) -> None:
         """End the view: settle private messages, and abort messages that came only in part."""

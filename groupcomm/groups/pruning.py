@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from groupcomm.config.view import View
-from groupcomm.groups.announcement import Announcement
+from groupcomm.groups.table import Member
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import HEADER_EXTRA_BYTES, HEADERS_FRAME_BYTES, DataPacket, encode_headers
@@ -37,11 +37,10 @@ class Reach:
         # By group, the daemons of other rings that want its messages.
         self._remote_subscribers: dict[str, set[int]] = {}
 
-    def begin(self, announcements: dict[int, Announcement]) -> None:
-        """Enter the groups with which daemons come into the view."""
-        for daemon, announced in announcements.items():
-            for group, _ in (*announced.groups, *announced.readers):
-                self.subscribe(daemon, group)
+    def add(self, member: Member) -> None:
+        """Enter the groups with which a session comes into the view."""
+        for group in member.groups:
+            self.subscribe(member.daemon, group)
 
     def subscribe(self, daemon: int, group: str) -> None:
         """Note that a daemon wants the messages to a group."""

@@ -5,6 +5,7 @@ digest lets traces prove it.
 """
 
 import hashlib
+from operator import attrgetter
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
@@ -43,11 +44,13 @@ class GroupTable:
         shown: the id of the latest view of each group that has members here, which all of them got.
         name_bytes: for each group the bytes of its members' names together.
         digest: 64 bits over the whole table.
+        digests: 64 bits over the rows of each daemon: its sessions, and the groups of each.
     """
 
     __slots__ = (
         "_me",
         "digest",
+        "digests",
         "groups",
         "local",
         "name_bytes",
@@ -67,6 +70,32 @@ class GroupTable:
         self.shown: dict[str, Position] = {}
         self.name_bytes: dict[str, int] = {}
         self.digest = 0
+        self.digests: dict[int, int] = {}
+
+    def renumber(self, me: int, kept: dict[int, int]) -> None:
+        """Give daemons other indices, and drop the sessions of all others, which are in no group.
+
+        Args:
+            me: the index of this daemon.
+            kept: the new index of each daemon that is kept, by its old one.
+        """
+        self._me = me
+        for key, member in list(self.sessions.items()):
+            if key[0] not in kept:
+                self.disconnect(member)
+        for member in self.sessions.values():
+            member.daemon = kept[member.daemon]
+        self.sessions = {(m.daemon, m.id.connection): m for m in self.sessions.values()}
+        self.digests = {new: self.digests.get(old, 0) for old, new in kept.items()}
+
+    def sort(self, group: str) -> int:
+        """Order the members of a group by their daemons, as a view begins; return their number."""
+        members = self.groups[group]
+        if len(members) > 1:
+            daemons = [member.daemon for member in members]
+            if daemons != sorted(daemons):
+                self.groups[group] = dict.fromkeys(sorted(members, key=_daemon))
+        return len(members)
 
     def own_sessions(self) -> list[tuple[int, str]]:
         """Return connection number and user's name of each session of this daemon, by number."""
@@ -83,7 +112,7 @@ class GroupTable:
         member = Member(daemon, member_id, principal)
         self.sessions[daemon, member_id.connection] = member
         self.names[member_id.name] = member
-        self.digest ^= _digest("", member_id)
+        self._mix(member, "")
         return member
 
     def disconnect(self, member: Member) -> None:
@@ -91,7 +120,7 @@ class GroupTable:
         del self.sessions[member.daemon, member.id.connection]
         if self.names.get(member.id.name) is member:
             del self.names[member.id.name]
-        self.digest ^= _digest("", member.id)
+        self._mix(member, "")
 
     def join(self, member: Member, group: str, at: Position) -> Position | None:
         """Add a session to a group at a position; a new group begins with its first member.
@@ -103,7 +132,7 @@ class GroupTable:
         member.groups[group] = at
         if member.daemon == self._me:
             self.local.setdefault(group, {})[member.id.connection] = None
-        self.digest ^= _digest(group, member.id)
+        self._mix(member, group)
         return self._show(group, at)
 
     def leave(self, member: Member, group: str, at: Position) -> Position | None:
@@ -122,7 +151,7 @@ class GroupTable:
             del local[member.id.connection]
             if not local:
                 del self.local[group]
-        self.digest ^= _digest(group, member.id)
+        self._mix(member, group)
         return self._show(group, at)
 
     def reads(self, member: Member, group: str) -> bool:
@@ -134,7 +163,7 @@ class GroupTable:
         member.groups[group] = at
         if member.daemon == self._me:
             self.reading.setdefault(group, {})[member.id.connection] = None
-        self.digest ^= _digest(f"{group}\0reads", member.id)
+        self._mix(member, f"{group}\0reads")
 
     def stop_reading(self, member: Member, group: str) -> None:
         """Let a session that reads a group read it no more."""
@@ -144,11 +173,17 @@ class GroupTable:
             del reading[member.id.connection]
             if not reading:
                 del self.reading[group]
-        self.digest ^= _digest(f"{group}\0reads", member.id)
+        self._mix(member, f"{group}\0reads")
 
     def has_local(self, group: str) -> bool:
         """Return whether a session of this daemon gets a group's messages."""
         return group in self.local or group in self.reading
+
+    def _mix(self, member: Member, group: str) -> None:
+        """Enter a session (of no group), or a membership, into the digests, or take it out."""
+        value = _digest(group, member.id)
+        self.digest ^= value
+        self.digests[member.daemon] = self.digests.get(member.daemon, 0) ^ value
 
     def _show(self, group: str, at: Position) -> Position | None:
         """Note the view that all local members of a group get; return the one before it."""
@@ -170,6 +205,9 @@ class GroupTable:
     def member_ids(self, group: str) -> tuple[MemberId, ...]:
         """Return the members of a group; empty if there is no such group."""
         return tuple(member.id for member in self.groups.get(group, ()))
+
+
+_daemon = attrgetter("daemon")
 
 
 def _digest(group: str, member_id: MemberId) -> int:

@@ -82,7 +82,7 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
 _ABOUT_DELIVERIES: Final = frozenset((FrameKind.CAUSES, FrameKind.PRINCIPAL))
 _NOTES: Final = frozenset((FrameKind.ACCEPTED, FrameKind.DAEMON_ALIVE))
-_VIEWS: Final = frozenset((FrameKind.VIEW, FrameKind.DIFFERENCE))
+_VIEWS: Final = frozenset((FrameKind.VIEW, FrameKind.DIFFERENCE, FrameKind.CONTINUED))
 _ENDS_OF_VIEWS: Final = frozenset((FrameKind.ORIGINS, FrameKind.TRANSITION))
 _FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind.REFUSED))
 
@@ -180,7 +180,7 @@ class ClientSession:
         self.accepted: int | None = None
         capabilities = Capability.REFUSALS | Capability.BOUNDS | Capability.STOPPING
         capabilities |= Capability.ACCEPTED if accepted else 0
-        capabilities |= Capability.DIFFERENCES if differences else 0
+        capabilities |= (Capability.DIFFERENCES | Capability.CONTINUED) if differences else 0
         capabilities |= Capability.NO_VIEWS if own_views_only else 0
         capabilities |= Capability.HEARTBEATS if daemon_timeout_s is not None else 0
         capabilities |= Capability.CAUSES if causes else 0
@@ -484,7 +484,7 @@ class ClientSession:
         self.only_messages = False
         kind = frame[0]
         if kind in _VIEWS:
-            events.append(self._view(frame))
+            events += self._views(frame)
         elif kind in _FATES:
             events.append(self._fate(frame))
         elif kind == FrameKind.ABORT:
@@ -506,17 +506,25 @@ class ClientSession:
         else:
             raise BadDatagram("kind", f"a frame of the unknown kind {kind}")
 
-    def _view(self, frame: bytes) -> GroupView:
-        """Decode a view of a group, which comes whole or as a difference."""
+    def _views(self, frame: bytes) -> list[GroupView]:
+        """Decode a view of a group, which comes whole or as a difference, or those of all others.
+
+        CONTINUED stands for the views with which groups go on in a new view of the daemons.
+        """
         self._together = None  # an ORIGINS frame in front was about the view that begins
         announced, me = self._inbox.announced, self._inbox.me
         if frame[0] == FrameKind.VIEW:
-            view = decode_view_untrusted(frame, announced)
-            self._lists.hold(view, me)
+            views = [decode_view_untrusted(frame, announced)]
+            self._lists.hold(views[0], me)
+        elif frame[0] == FrameKind.DIFFERENCE:
+            views = [self._lists.apply(decode_difference_untrusted(frame, announced), me)]
+        elif len(frame) == 1:
+            views = self._lists.go_on(announced)
         else:
-            view = self._lists.apply(decode_difference_untrusted(frame, announced), me)
-        self._inbox.group_changed(view)
-        return view
+            raise BadDatagram("kind", f"a CONTINUED frame of {len(frame)} bytes")
+        for view in views:
+            self._inbox.group_changed(view)
+        return views
 
     def _end_view(self, frame: bytes, events: list[Event]) -> None:
         if frame[0] == FrameKind.ORIGINS:

@@ -143,6 +143,11 @@ def encode_transition() -> bytes:
     return whole_frame(bytes((FrameKind.TRANSITION,)))
 
 
+def encode_continued() -> bytes:
+    """Encode that all groups without a view since the last VIEWID go on as they were."""
+    return whole_frame(bytes((FrameKind.CONTINUED,)))
+
+
 def encode_delivery(
     sender: str, connection: int, position: Parts | None, body: Raw
 ) -> tuple[Raw, ...]:

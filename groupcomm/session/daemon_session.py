@@ -147,6 +147,7 @@ class DaemonSession:
         takes_stopping: whether the client understands STOPPING frames.
         takes_accepted: whether the client understands ACCEPTED frames.
         takes_differences: whether the client understands DIFFERENCE frames.
+        takes_continued: whether it understands CONTINUED frames.
         takes_views: whether the client wants views of groups.
         reads: the groups that it has asked to join without views.
         watch: the watch over its client; None if that sends no heartbeats.
@@ -190,6 +191,7 @@ class DaemonSession:
         "state",
         "takes_accepted",
         "takes_bounds",
+        "takes_continued",
         "takes_differences",
         "takes_refusals",
         "takes_stopping",
@@ -223,7 +225,7 @@ class DaemonSession:
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
         self.takes_refusals = self.takes_stopping = self.takes_accepted = False
-        self.takes_bounds = self.takes_differences = False
+        self.takes_bounds = self.takes_differences = self.takes_continued = False
         self.takes_views = True
         self.reads: set[str] = set()
         self.watch: PeerWatch | None = None

@@ -54,11 +54,13 @@ class FrameKind(enum.IntEnum):
     DAEMON_ALIVE = 31
     ACCEPTED = 32
     DIFFERENCE = 33
+    CONTINUED = 34
 
 
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
+    CONTINUED = 2048  # CONTINUED frames: a new view of the daemons in which groups go on
     BOUNDS = 1024  # in REFUSED frames, the bound at which a join is refused
     READERS = 512  # said by the daemon in its WELCOME: it knows joins without views
     NO_VIEWS = 256  # of the views of groups only those of own joins and leaves, without others

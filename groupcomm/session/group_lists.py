@@ -4,14 +4,16 @@ Pure. A whole view (VIEW) begins a list, each DIFFERENCE leads to the next view.
 does not fit the list that is held was lost, repeated or out of order before: the session ends.
 """
 
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final, cast
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId
 from groupcomm.member_lists import ListVersion, MemberList
 from groupcomm.session.differences import Difference, place_of
+
+_home = attrgetter("daemon")
 
 UNFIT: Final = "difference"
 """The reason of the error of a difference that does not fit."""
@@ -61,6 +63,29 @@ class GroupLists:
             own=own,
         )
 
+    def go_on(self, daemons: ViewId) -> list[GroupView]:
+        """Return the views with which groups go on, as they were, in a new view of the daemons.
+
+        Groups that have a view in it already are not among them.
+        """
+        start = Position(daemons, 0, 0, 0, 0)
+        views = []
+        for group, (held, at) in sorted(self._held.items(), key=itemgetter(0)):
+            if at.view != daemons:
+                members = _as_tuple(_sort(held))
+                self._held[group] = (held, start)
+                view = GroupView(
+                    group=group,
+                    id=start,
+                    members=members,
+                    cause=Cause.NETWORK,
+                    changed=(),
+                    vs_set=members,
+                    own=False,
+                )
+                views.append(view)
+        return views
+
 
 def _apply(held: MemberList[MemberId], change: Difference) -> ListVersion[MemberId] | None:
     """Change a list; return who came along, and None if the difference does not fit."""
@@ -81,10 +106,17 @@ def _regroup(held: MemberList[MemberId], change: Difference) -> ListVersion[Memb
     is as rare as views of the daemons.
     """
     went = frozenset(change.went)
-    home = attrgetter("daemon")
-    stayed = sorted((one for one in held.version if one.daemon not in went), key=home)
-    held.replace(sorted([*stayed, *change.members], key=home))
+    stayed = sorted((one for one in held.version if one.daemon not in went), key=_home)
+    held.replace(sorted([*stayed, *change.members], key=_home))
     return MemberList(stayed).version if change.members else held.version
+
+
+def _sort(held: MemberList[MemberId]) -> ListVersion[MemberId]:
+    """Order the members by their daemons, as a view of the daemons begins."""
+    homes = [member.daemon for member in held.version]
+    if homes != sorted(homes):
+        held.replace(sorted(held.version, key=_home))
+    return held.version
 
 
 def _as_tuple(version: ListVersion[MemberId]) -> tuple[MemberId, ...]:

@@ -28,6 +28,7 @@ class Hello:
         accepted: whether it wants ACCEPTED frames.
         bounds: whether it understands in REFUSED frames which bound was reached.
         differences: whether it wants DIFFERENCE frames.
+        continued: whether it wants CONTINUED frames.
         no_views: whether it wants no views of groups but its own joins and leaves.
     """
 
@@ -35,6 +36,7 @@ class Hello:
         "accepted",
         "bounds",
         "causes",
+        "continued",
         "differences",
         "heartbeats",
         "no_views",
@@ -57,6 +59,7 @@ class Hello:
         self.bounds = bool(capabilities & Capability.BOUNDS)
         self.no_views = bool(capabilities & Capability.NO_VIEWS)
         self.differences = bool(capabilities & Capability.DIFFERENCES)
+        self.continued = bool(capabilities & Capability.CONTINUED)
 
 
 class Submit:

@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from groupcomm.engine import view_change
 from groupcomm.engine.session_output import SessionOutput
 from groupcomm.events import MemberId
-from groupcomm.groups.announcement import Announcement
+from groupcomm.groups import carried
+from groupcomm.groups.announcement import Rows
+from groupcomm.groups.beginning import Beginning
 from groupcomm.groups.changes import GroupChange
 from groupcomm.groups.groups import Groups
 from groupcomm.member_lists import ListVersion, MemberList
@@ -100,15 +101,35 @@ def who_comes_with_a_view_came_along(right: Right) -> Right:
     return regroup
 
 
-@mutant((view_change, "announce"))
+@mutant((group_lists, "_sort"))
+def groups_that_go_on_keep_their_order(_right: Right) -> Right:
+    """A client does not order the members of a group that goes on by their daemons."""
+
+    def sort(held: MemberList[MemberId]) -> ListVersion[MemberId]:
+        return held.version
+
+    return sort
+
+
+@mutant((Beginning, "_touch"))
+def who_has_gone_is_not_told(_right: Right) -> Right:
+    """A daemon takes all groups of its members for groups that go on as they were."""
+
+    def touch(self: Beginning, group: str) -> None:
+        return None
+
+    return touch
+
+
+@mutant((carried, "rows_of"))
 def readers_are_not_announced(right: Right) -> Right:
     """A daemon announces its members and no readers: these get no messages in the next view."""
 
-    def announce(*arguments: Any, **options: Any) -> Announcement:
-        found: Announcement = right(*arguments, **options)
+    def rows_of(*arguments: Any, **options: Any) -> Rows:
+        found: Rows = right(*arguments, **options)
         return msgspec.structs.replace(found, readers=())
 
-    return announce
+    return rows_of
 
 
 @mutant((Groups, "_is_reader"))
@@ -127,6 +148,8 @@ BUGS = (
     differences_change_places,
     members_keep_their_order_in_a_new_view,
     who_comes_with_a_view_came_along,
+    groups_that_go_on_keep_their_order,
+    who_has_gone_is_not_told,
     readers_are_not_announced,
     readers_are_members_here,
 )

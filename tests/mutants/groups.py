@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from groupcomm.config.view import View
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.events import MemberId, Message
-from groupcomm.groups.groups import Audience, Groups
+from groupcomm.groups.audience import Audience
+from groupcomm.groups.groups import Groups
 from groupcomm.groups.table import Member
 from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.session.reassembly import Reassembly

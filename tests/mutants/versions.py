@@ -7,12 +7,10 @@ from typing import Any
 
 import attrs
 
-from groupcomm.config.versions import Versions
+from groupcomm.config.versions import PACKED, Versions
 from groupcomm.config.view import View
-from groupcomm.engine import view_change
-from groupcomm.groups import announcement
+from groupcomm.groups import announcement, carried
 from groupcomm.membership import agreement, gather, proposal
-from groupcomm.wire.bundle import state_bundle
 from tests.mutants.mutant import Right, version_mutant
 
 
@@ -53,21 +51,15 @@ def members_without_a_common_version(_speakers: Right, right: Right) -> tuple[Ri
     return speakers, shared
 
 
-@version_mutant((view_change, "cut_announcement"))
-def later_version_before_its_view(_right: Right) -> Right:
+@version_mutant((carried, "encode_announcement"))
+def later_version_before_its_view(right: Any) -> Right:
     """Announcements are compressed whatever version the view uses."""
 
-    def cut_announcement(brought: Any, room: int, *, packed: bool = False) -> Any:
-        whole = announcement._encode(brought)
-        whole = announcement._PACKED + zlib.compress(whole)
-        step = room - 100
-        pieces = [whole[at : at + step] for at in range(0, len(whole), step)]
-        bundles = [state_bundle(piece, index, len(pieces)) for index, piece in enumerate(pieces)]
-        for bundle in bundles:
-            bundle.address(0, announcement._USER, ())
-        return bundles
+    def encode_announcement(brought: Any, rows: Any, versions: Versions, size: int) -> bytes:
+        plain: bytes = right(brought, rows, Versions(highest=PACKED - 1), size)
+        return announcement._PACKED + zlib.compress(plain)
 
-    return cut_announcement
+    return encode_announcement
 
 
 BUGS = (

@@ -5,14 +5,23 @@ from typing import Any
 
 import attrs
 
-from groupcomm.config.versions import SPOKEN, Versions
 from groupcomm.config.view import Incarnation, View
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.sessions import LocalSessions
-from groupcomm.engine.view_change import CarriedGroups, ViewChange
+from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import RemoteProtocolError
-from groupcomm.groups.announcement import Announcement, Announcements
+from groupcomm.groups.announcement import (
+    NOTHING,
+    Announcement,
+    Announcements,
+    Rows,
+    cut_announcement,
+    encode_announcement,
+    part_bytes,
+    rows_of,
+)
+from groupcomm.groups.carried import CarriedGroups
 from groupcomm.membership import agreement as agreement_module
 from groupcomm.membership import gather as gather_module
 from groupcomm.membership.agreement import Agreement
@@ -106,7 +115,7 @@ def announcements_but_one(_right: property) -> property:
         if len(self.whole) < self._daemons - 1:
             return False
         for daemon in range(self._daemons):
-            self.whole.setdefault(daemon, Announcement(b"", (), (), ()))
+            self.whole.setdefault(daemon, NOTHING)
         return True
 
     return property(complete)
@@ -114,29 +123,31 @@ def announcements_but_one(_right: property) -> property:
 
 @mutant((DaemonCore, "freeze"), (DaemonCore, "install"), (CarriedGroups, "announce"))
 def announced_as_of_the_freeze(
-    freeze: Right, install: Right, announce: Right
+    freeze: Right, install: Right, _announce: Right
 ) -> tuple[Right, Right, Right]:
     """A daemon announces the sessions and groups as they were before the old view's last
     deliveries."""
-    seen: list[list[Bundle]] = []  # of the daemon that installs a view now
+    seen: list[tuple[Rows, int]] = []  # of the daemon that installs a view now
 
     def freeze_and_note(self: DaemonCore) -> None:
         freeze(self)
-        operation = self.view_state
+        operation, found = self.view_state, (Rows(), 0)
         if operation is not None and operation.delivery.complete:
-            groups = operation.delivery.groups.table
-            self.carried_groups.replace(groups, operation.key, operation.view.daemons)
+            table, me = operation.delivery.groups.table, operation.view_change._me
+            found = rows_of(table), table.digests.get(me, 0)
         # With the core, as exploration goes on with copies of it.
-        vars(self)["announced"] = announce(
-            self.carried_groups, self._room, Versions(features=SPOKEN.features)
-        )
+        vars(self)["announced"] = found
 
     def install_with_it(self: DaemonCore, *arguments: Any) -> None:
         seen[:] = [vars(self)["announced"]]
         install(self, *arguments)
 
-    def announce_it(self: CarriedGroups, room: int, versions: Versions) -> list[Bundle]:
-        return seen[0] or announce(self, room, versions)
+    def announce_it(self: CarriedGroups, room: int, view: View) -> list[Bundle]:
+        rows, digest = seen[0]
+        keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
+        brought = Announcement(self._completed, tuple(keys), digest)
+        body = encode_announcement(brought, rows, view.versions, part_bytes(room))
+        return cut_announcement(body, room)
 
     return freeze_and_note, install_with_it, announce_it
 

@@ -352,7 +352,7 @@ PACKETS: Final = Family(
             "A part of an announcement, and a subscription.",
             _numbered(
                 9,
-                _addressed(state_bundle(b"\x95\xc4\0\x90\x90\x90\x90", 0, 1), 0, "state"),
+                _addressed(state_bundle(b"\x94\xc4\0\x90\0\x90", 0, 1), 0, "state"),
                 subscription_bundle(BundleKind.SUBSCRIBE, "news"),
             ).raw,
         ),

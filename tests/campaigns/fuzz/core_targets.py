@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from groupcomm.algorithms.direct.datagrams import (
     CODEC,
     decode_datagram_untrusted,
@@ -16,11 +18,19 @@ from groupcomm.algorithms.direct.datagrams import (
 )
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import Incarnation, Start
+from groupcomm.config.versions import PACKED, SPOKEN, Versions
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine.protection import PlainProtection
 from groupcomm.errors import BadDatagram
 from groupcomm.events import DaemonView
-from groupcomm.groups.announcement import Announcements, cut_announcement
+from groupcomm.groups.announcement import (
+    Announcement,
+    Announcements,
+    cut_announcement,
+    decode_rows_untrusted,
+)
+from groupcomm.groups.groups import Groups
+from groupcomm.groups.table import GroupTable
 from groupcomm.joining import messages as messages_of_joining
 from groupcomm.joining.messages import encode
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
@@ -52,6 +62,7 @@ from groupcomm.wire import (
 )
 from groupcomm.wire.joining import ROOM_BYTES
 from tests.campaigns.fuzz.checks import Target, exact, frame, stable
+from tests.groupcomm.groups.stage import Audience
 from tests.groupcomm.joining.world import Host, joiner
 from tests.groupcomm.wire.payloads import decode_messages, encode_messages
 
@@ -192,16 +203,29 @@ def _announcement(raw: bytes) -> None:
     """Cut the rest in two parts at the last two bytes; a complete value survives another cut."""
     cut = int.from_bytes(raw[-2:], "big") % max(1, len(raw) - 2)
     body = raw[:-2]
-    token = Announcements(["a"])
-    for index, part in ((1, body[cut:]), (0, body[:cut])):
-        token.accept(0, bundle.state_bundle(part, index, 2))
-    again = Announcements(["a"])
-    for piece in reversed(cut_announcement(token.whole[0], 100)):
-        assert piece.size <= 100
-        again.accept(0, piece)
-    assert again.complete
-    assert again.whole == token.whole
-    assert again.together(0, [(1, 1)]) == {0}
+    for versions in (Versions(), Versions(highest=PACKED), SPOKEN):
+        token = Announcements(1, versions)
+        for index, part in ((1, body[cut:]), (0, body[:cut])):
+            token.accept(0, bundle.state_bundle(part, index, 2))
+        again = Announcements(1, SPOKEN)
+        for piece in reversed(cut_announcement(msgspec.msgpack.encode(token.whole[0]), 100)):
+            assert piece.size <= 100
+            again.accept(0, piece)
+        assert again.complete
+        assert again.whole == token.whole
+        assert again.together(0, [(1, 1)]) == {0}
+
+
+def _rows(raw: bytes) -> None:
+    """A daemon comes with a section of rows: all of it is entered, or nothing."""
+    versions = Versions(highest=PACKED)
+    view = View(id=_VIEW, daemons=(_STARTS[0].daemon,), rings=((0,),), versions=versions)
+    held = Announcements(1, versions)
+    held.whole[0] = Announcement(b"", (), 0, (raw,))
+    audience, rows = Audience(), decode_rows_untrusted(raw)
+    groups = Groups(view, 0, audience)
+    groups.begin((GroupTable(0), ()), held, on_table=audience.joins.clear).finish()
+    assert len(groups.table.sessions) in (0, 0 if rows is None else len(rows.sessions))
 
 
 def _pieces(raw: bytes) -> None:
@@ -301,6 +325,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.membership.message": _control_message,
     "membership.flood": _flood,
     "groups.announcement": _announcement,
+    "groups.rows": _rows,
     "wire.bundle.body": exact(bundle.decode_body_untrusted, _body),
     "wire.bundle.bundles": exact(
         lambda raw: bundle.decode_bundles_untrusted(raw, 0),

@@ -3,7 +3,6 @@
 Where a target takes several kinds, there is one of each.
 """
 
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -25,6 +24,7 @@ from groupcomm.config.roster import (
     Roster,
     RosterEntry,
 )
+from groupcomm.config.versions import PACKED, SPOKEN, Versions
 from groupcomm.config.view import Incarnation
 from groupcomm.events import (
     CausalContext,
@@ -35,7 +35,7 @@ from groupcomm.events import (
     MemberId,
     Refused,
 )
-from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
+from groupcomm.groups.announcement import Announcement, Rows, encode_announcement, sections_of
 from groupcomm.joining.messages import (
     JoinRequest,
     MoveRequest,
@@ -49,7 +49,7 @@ from groupcomm.joining.messages import Refused as AnswerRefused
 from groupcomm.security.plain import PlainSealer
 from groupcomm.session import daemon_frames, frames
 from groupcomm.session.differences import Difference, encode_difference, place_of
-from groupcomm.wire.bundle import body_payload, encode_groups
+from groupcomm.wire.bundle import encode_groups
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.eviction import Eviction
 from groupcomm.wire.hello import HELLO_BYTES, NO_WRAP, Hello, Introduction
@@ -249,16 +249,13 @@ def _membership() -> Iterator[tuple[str, bytes]]:
         yield "wire.control.control", packet.encode()
     yield "membership.flood", b"\2" + bytes((3, 4, 5, 2, 40, 1, 2, 3)) * 2 + bytes(range(200))
     sessions, groups = ((1, "ann"), (2, "größe")), (("g", (2, 1)),)
-    principals = ((1, "unix:ann"), (2, "token:größe"))
-    for brought in (
-        NOTHING,
-        Announcement(KEY, ((7, 8),), sessions, groups),
-        Announcement(KEY, ((7, 8),), sessions, groups, principals),
-    ):
-        (bundle,) = cut_announcement(brought, 1000)
-        body = bytes(body_payload(bundle.body))
-        yield "groups.announcement", body + b"\0\7"
-        yield "groups.announcement", b"\0" + zlib.compress(body) + b"\0\7"
+    rows = Rows(sessions, groups, ((1, "unix:ann"), (2, "token:größe")), (("h", (1,)),))
+    for each in (Rows(), Rows(sessions, groups), rows):
+        for versions in (Versions(), Versions(highest=PACKED), SPOKEN):
+            body = encode_announcement(Announcement(KEY, ((7, 8),), 9), each, versions, 20)
+            yield "groups.announcement", body + b"\0\7"
+        for section in sections_of(each):
+            yield "groups.rows", section
 
 
 def _rest() -> Iterator[tuple[str, bytes]]:

@@ -19,6 +19,7 @@ SMALL_BYTES: Final = 16 * 1024
 ZLIB_BYTES: Final = 48 * 1024  # of a window
 OWN_BYTES: Final = {
     "client.filters.compressing.decompress": ZLIB_BYTES,
+    "groups.rows": ZLIB_BYTES + 16 * 1024,
     "groups.announcement": ZLIB_BYTES + 16 * 1024,  # and a first buffer for the output
 }
 

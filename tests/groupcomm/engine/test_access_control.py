@@ -10,12 +10,6 @@ from groupcomm.engine import AccessNews, ClientBytes, ClientOpened, ProgramSetti
 from groupcomm.engine.access_control import MAX_KNOWN, AccessControl
 from groupcomm.errors import BadDatagram, Code
 from groupcomm.events import Cause, Closed, GroupView, Message, Refused
-from groupcomm.groups.announcement import (
-    NOTHING,
-    Announcement,
-    cut_announcement,
-    decode_announcement,
-)
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
@@ -24,7 +18,6 @@ from groupcomm.session.frames import encode_bundle_head, encode_hello
 from groupcomm.wire.bundle import (
     Bundle,
     BundleKind,
-    body_payload,
     control_bundle,
     decode_body_untrusted,
     encode_body,
@@ -404,17 +397,6 @@ def test_a_principal_on_the_wire_is_a_text_of_bounded_length() -> None:
     ):
         with pytest.raises(BadDatagram):
             decode_body_untrusted(encode_body(kind, AGREED, 0, 0, (), payload))
-
-
-def test_an_announcement_with_the_principal_of_nobody_counts_as_empty() -> None:
-    def announced(*principals: tuple[int, str]) -> Announcement:
-        brought = Announcement(b"k" * 16, (), ((1, "ann"),), (), principals)
-        (bundle,) = cut_announcement(brought, 1000)
-        return decode_announcement(bytes(body_payload(bundle.body)), "a")
-
-    assert announced((1, "cert:ann")).principals == ((1, "cert:ann"),)
-    for wrong in (((2, "cert:ann"),), ((1, "a"), (1, "b")), ((1, ""),), ((1, "x" * 256),)):
-        assert announced(*wrong) == NOTHING
 
 
 def test_only_so_many_allowed_lists_of_destinations_are_kept() -> None:

@@ -6,12 +6,11 @@ from typing import Final
 import pytest
 from hypothesis import given
 
-from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.clocks.stamp import ViewId
 from groupcomm.engine.access_control import AccessControl
 from groupcomm.engine.change_frames import ChangeFrames, ListsShown
-from groupcomm.events import Cause, GroupView, MemberId
-from groupcomm.groups.changes import GroupChange, change_of_daemons
-from groupcomm.groups.table import GroupTable
+from groupcomm.events import GroupView, MemberId
+from groupcomm.groups.changes import GroupChange
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.client_session import ClientSession
@@ -90,72 +89,6 @@ def test_differences_lead_to_the_same_views_as_whole_lists(
             present.remove((daemon, connection))
         elif act in ("join", "leave"):
             (stage.join if act == "join" else stage.leave)(daemon, connection, user, group)
-
-
-# ---- a change of daemons ----
-
-
-def table_of(groups: dict[str, str], homes: str, view: ViewId) -> GroupTable:
-    """Return the groups of daemon a; members are named by a letter, and `homes` are its daemons."""
-    table = GroupTable(0)
-    for group, members in groups.items():
-        for at in range(0, len(members), 2):
-            name, home = members[at], members[at + 1]
-            index = homes.index(home)
-            member = table.sessions.get((index, ord(name))) or table.connect(
-                index, MemberId(f"#{name}#{home}", ord(name))
-            )
-            table.join(member, group, Position(view, 0, 0, 0, 0))
-    return table
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "together", "went", "came"),
-    [
-        ("1a2b3a", "1a3a2b", "ab", "", ""),  # all have come along
-        ("1a2b3c", "1a3c", "ac", "b", ""),  # the members at b are lost
-        ("1a2b", "1a2b3c", "ab", "", "3c"),  # another part of the cluster joins
-        ("1a2b", "1a2b", "a", "b", "2b"),  # b was elsewhere meanwhile
-        ("1a2b3c", "1a4b", "a", "bc", "4b"),
-    ],
-)
-def test_a_change_of_daemons_says_which_of_their_members_went_and_came(
-    before: str, after: str, together: str, went: str, came: str
-) -> None:
-    old, table = table_of({"g": before}, "abc", OLD), table_of({"g": after}, "abc", NEW)
-    start = Position(NEW, 0, 0, 0, 0)
-    along = frozenset(map("abc".index, together))
-    change = change_of_daemons("g", start, table, old, along, "abc")
-    assert change.before == Position(OLD, 0, 0, 0, 0)
-    assert "".join(change.went) == went
-    assert "".join(one.user + one.daemon for one in change.came) == came
-    lists, me = GroupLists(), MemberId("#1#a", ord("1"))
-    held = GroupChange(
-        group="g", id=change.before, before=None, cause=Cause.JOIN, members=old.groups["g"]
-    )
-    lists.hold(held.view(), me)
-    frame = ChangeFrames(change).difference()
-    assert lists.apply(decode_difference_untrusted(frame[4:], NEW), me) == change.view()
-
-
-@pytest.mark.parametrize("after", ["1a4b", "1a2b4b", "1a4b2b"])
-def test_members_that_no_correct_daemon_brings_along_are_told_as_a_whole_list(after: str) -> None:
-    """Daemon b says that it came along, but with members that it did not have."""
-    old, table = table_of({"g": "1a2b"}, "ab", OLD), table_of({"g": after}, "ab", NEW)
-    start = Position(NEW, 0, 0, 0, 0)
-    change = change_of_daemons("g", start, table, old, frozenset((0, 1)), "ab")
-    assert change.before is None
-    frames = ChangeFrames(change)
-    frame = ListsShown(AccessControl()).frame_for(session_of(49), frames, own=False)
-    assert decode_view_untrusted(frame[4:], NEW) == change.view()
-
-
-def test_a_group_of_which_nobody_here_had_a_view_is_told_as_a_whole_list() -> None:
-    table = table_of({"g": "1a2b"}, "ab", NEW)
-    start = Position(NEW, 0, 0, 0, 0)
-    change = change_of_daemons("g", start, table, GroupTable(0), frozenset((0,)), "ab")
-    assert change.before is None
-    assert change.view().vs_set == (MemberId("#1#a", 49),)
 
 
 # ---- who may not see the members ----

@@ -1,5 +1,6 @@
 """Delivery: nothing before all announcements, then everything once; who is told what, and when."""
 
+from math import inf
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,11 +9,12 @@ import pytest
 
 from groupcomm.clocks.ring_clock import LatestTime, PhysicalClock, RingClock
 from groupcomm.config.core import CounterStarts
-from groupcomm.config.versions import PACKED, Versions
+from groupcomm.config.versions import Versions
 from groupcomm.engine.delivery import MOST_CONNECTIONS, MOST_UNRELIABLE, Delivery
 from groupcomm.engine.probe import NoProbe
 from groupcomm.errors import ProtocolViolation
-from groupcomm.groups.announcement import Announcement, cut_announcement
+from groupcomm.groups.announcement import NOTHING, cut_announcement, encode_announcement
+from groupcomm.groups.carried import CarriedGroups
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
     Bundle,
@@ -26,7 +28,7 @@ from groupcomm.wire.data import DataPacket, UnreliablePacket
 from tests.groupcomm.membership.histories import make_view
 from tests.groupcomm.order.receiver import AGREED, FIFO, RELIABLE, SAFE, bundle
 
-NOTHING = Announcement(b"", (), (), ())
+EMPTY = encode_announcement(NOTHING, None, Versions(), 1000)
 
 
 class Recorder:
@@ -39,6 +41,8 @@ class Recorder:
         self.table = SimpleNamespace()
         self.highest: list[int] = []
         self.awaited = False
+        self.pieces = 1  # in which the table is made
+        self.room = inf  # for deliveries
         self.subscriptions = SimpleNamespace(on_known=lambda group: self._note(f"known {group}"))
 
     def _note(self, text: str) -> None:
@@ -46,8 +50,19 @@ class Recorder:
 
     # ---- the groups ----
 
-    def begin(self, announcements: object, old: object) -> None:
+    def begin(
+        self, carried: object, announcements: object, *, on_session: object, on_table: Any
+    ) -> SimpleNamespace:
         self._note("begin")
+        left = iter(range(self.pieces))
+
+        def advance(units: float) -> bool:
+            at = next(left)
+            if at == 0:
+                on_table()
+            return units == inf or at == self.pieces - 1
+
+        return SimpleNamespace(advance=advance)
 
     def sender(self, some: Bundle) -> SimpleNamespace:
         return SimpleNamespace(name="#u#d1")
@@ -74,7 +89,8 @@ class Recorder:
         self._note("review")
 
     def may_deliver(self) -> bool:
-        return True
+        self.room -= 1
+        return self.room >= 0
 
 
 class Traced(NoProbe):
@@ -123,8 +139,7 @@ class Daemon:
             clock=self.ring_clock,
             sessions=cast(Any, self.recorder),
             on_complete=lambda: self.recorder.log.append("complete"),
-            old_groups=lambda: None,
-            restore_joins=lambda table: self.recorder.log.append("joins restored"),
+            carried=CarriedGroups(),
             on_key_report=lambda daemon, some: self.recorder.log.append(f"keys of {daemon}"),
             on_report=lambda daemon, some: self.recorder.log.append(f"report of {daemon}"),
             on_roster_step=lambda daemon, some: self.recorder.log.append(f"roster of {daemon}"),
@@ -136,7 +151,7 @@ class Daemon:
         self._number = 0
         if complete:
             for daemon in (0, 1):
-                self.packet(*cut_announcement(NOTHING, 1000), daemon=daemon)
+                self.packet(*cut_announcement(EMPTY, 1000), daemon=daemon)
             self.delivery.deliver()
             self.recorder.log.clear()
 
@@ -176,37 +191,70 @@ class Daemon:
 def test_nothing_is_delivered_before_all_announcements_and_then_everything_in_order() -> None:
     daemon = Daemon(complete=False)
     assert not daemon.delivery.holds_packets
-    daemon.packet(*cut_announcement(NOTHING, 1000), daemon=1)
+    daemon.packet(*cut_announcement(EMPTY, 1000), daemon=1)
     daemon.packet(bundle(RELIABLE, 1, "r"), bundle(AGREED, 1, "a"), bundle(FIFO, 2, "f"), daemon=1)
     daemon.delivery.deliver()
     assert daemon.log == []
     assert not daemon.delivery.complete
     assert daemon.delivery.holds_packets
-    daemon.packet(*cut_announcement(NOTHING, 1000), daemon=0)
+    daemon.packet(*cut_announcement(EMPTY, 1000), daemon=0)
     assert daemon.delivery.complete
-    assert daemon.log == ["complete", "begin", "joins restored", "review", "r", "f"]
+    assert daemon.log == ["begin", "complete", "review"]
     daemon.delivery.deliver()
-    assert daemon.log == ["a"]
+    assert daemon.log == ["r", "f", "a"]
 
 
-def test_the_groups_of_other_rings_are_known_as_soon_as_they_are_announced() -> None:
+def test_while_the_groups_are_made_and_shown_nothing_is_delivered_but_subscriptions_count() -> None:
     daemon = Daemon(complete=False)
-    begun: list[dict[int, Announcement]] = []
-    daemon.delivery.wanted = cast(Any, SimpleNamespace(begin=begun.append))
-    for sender in (0, 1):
-        daemon.packet(*cut_announcement(NOTHING, 1000), daemon=sender)
-    assert begun == [{0: NOTHING, 1: NOTHING}]
+    daemon.recorder.pieces = 3
+    wanted: list[str] = []
+    daemon.delivery.wanted = cast(
+        Any, SimpleNamespace(subscribe=lambda daemon, group: wanted.append(group))
+    )
+    daemon.packet(*cut_announcement(EMPTY, 1000), subscription_bundle(BundleKind.SUBSCRIBE, "g"))
+    assert wanted == [], "the group table is not known"
+    daemon.packet(*cut_announcement(EMPTY, 1000), daemon=0)
+    assert wanted == ["g"]
+    daemon.packet(bundle(FIFO, 1, "f"), subscription_bundle(BundleKind.SUBSCRIBE, "h"))
+    assert wanted == ["g", "h"], "others rely on it once it is here"
+    for _ in range(2):
+        assert daemon.delivery.unfinished
+        assert not daemon.delivery.complete
+        assert "f" not in daemon.log
+        daemon.delivery.deliver()
+    assert daemon.log == ["review", "f"]
+    assert not daemon.delivery.unfinished
 
 
-@pytest.mark.parametrize(("highest", "is_read"), [(PACKED, True), (PACKED - 1, False)])
-def test_packed_announcements_are_read_from_their_version_on(highest: int, is_read: bool) -> None:
-    daemon = Daemon(versions=Versions(lowest=1, highest=highest, features=0), complete=False)
-    sessions = tuple((number, f"user-{number:03}") for number in range(1, 200))
-    some = Announcement(b"", (), sessions, ())
-    daemon.packet(*cut_announcement(some, 1000, packed=True))
-    daemon.packet(*cut_announcement(NOTHING, 1000), daemon=0)
+def test_a_view_that_ends_while_it_begins_is_complete_if_all_announcements_are_here() -> None:
+    daemon = Daemon(complete=False)
+    daemon.recorder.pieces = 9
+    daemon.packet(*cut_announcement(EMPTY, 1000), bundle(FIFO, 1, "f"))
+    daemon.delivery.catch_up()
+    assert not daemon.delivery.complete
+    daemon.packet(*cut_announcement(EMPTY, 1000), daemon=0)
+    assert daemon.log == ["begin", "complete"]
+    daemon.delivery.catch_up()
     assert daemon.delivery.complete
-    assert daemon.delivery.announcements.whole[1] == (some if is_read else NOTHING)
+    assert daemon.log == ["review", "f"]
+
+
+def test_what_a_step_has_no_room_for_waits_for_the_next_in_its_order_at_every_level() -> None:
+    daemon = Daemon()
+    daemon.recorder.room = 2
+    daemon.packet(bundle(FIFO, 1, "1"), bundle(FIFO, 2, "2"), bundle(FIFO, 3, "3"))
+    daemon.packet(bundle(RELIABLE, 4, "4"), bundle(AGREED, 5, "5"))
+    assert daemon.log == ["1", "2"]
+    daemon.recorder.room = 1
+    daemon.delivery.deliver()
+    assert daemon.log == ["3"]
+    assert daemon.delivery.unfinished
+    assert daemon.delivery.holds_packets, "nothing is forgotten before it is delivered"
+    daemon.recorder.room = inf
+    daemon.delivery.receive_horizon(0, daemon.clock + 1000, 9)
+    daemon.packet(bundle(FIFO, 6, "6"))
+    daemon.delivery.deliver()
+    assert daemon.log == ["4", "6", "5"]
 
 
 def test_what_is_released_is_traced_with_its_place() -> None:

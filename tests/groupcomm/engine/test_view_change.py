@@ -52,6 +52,9 @@ class Leaver:
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         self.daemon.count(ring, value, upto)
 
+    def catch_up(self) -> None:
+        """See Delivery: nothing was left."""
+
     def deliver_bundle(self, bundle: Bundle) -> None:
         assert bundle.released
         self.daemon.release(bundle)

@@ -10,7 +10,7 @@ from groupcomm.config.view import View
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, ProtocolViolation
-from groupcomm.groups.announcement import announce, cut_announcement
+from groupcomm.groups.announcement import cut_announcement
 from groupcomm.level import ServiceLevel
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.routes import Routes
@@ -33,6 +33,7 @@ class Ended:
         log: what its delivery was told, in order.
         complete: whether all announcements have come.
         completes: whether the next announcement is the last one.
+        before_rest: what was logged when what steps had left was delivered.
     """
 
     def __init__(self, *, complete: bool = True, view: View = VIEW) -> None:
@@ -41,6 +42,7 @@ class Ended:
         self.complete = complete
         self.completes = False
         self.log: list[str] = []
+        self.before_rest: list[str] = []
         self.groups = self
         self.change = ViewChange(
             view,
@@ -53,6 +55,9 @@ class Ended:
     def receive_announcement(self, announcement: Bundle) -> None:
         self.log.append("announcement")
         self.complete |= self.completes
+
+    def catch_up(self) -> None:
+        self.before_rest = self.log.copy()
 
     def deliver_bundle(self, delivered: Bundle) -> None:
         self.log.append(bytes(delivered.body[-1:]).decode())
@@ -97,7 +102,7 @@ def with_announcement(ended: Ended) -> Bundle:
     """Have a packet with a SAFE message and an announcement be held; return the latter."""
     safe = bundle(SAFE, 1, "a")
     ended.receiver.packet(1, safe)
-    (made,) = cut_announcement(announce(None, b"", []), 1000, packed=True)
+    (made,) = cut_announcement(b"announcement", 1000)
     safe.packet.bundles.append(made)
     made.packet, made.place = safe.packet, 1
     return made
@@ -147,6 +152,7 @@ def test_announcements_that_are_left_may_complete_the_view(frontier: int) -> Non
     assert ended.prepare(frontier=frontier)
     assert ended.finish()
     assert ended.log[0] == "announcement"
+    assert ended.before_rest == ["announcement"], "then what steps have left, then the rest"
     assert ended.log.count("announcement") == 1
     assert [each for each in ended.log if each in "a"] == ["a"], "an announcement is no message"
 

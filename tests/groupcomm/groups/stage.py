@@ -56,6 +56,9 @@ class Audience:
         if own is not None:
             self.views.append((own, change.view(own=True)))
 
+    def continue_groups(self, connection: int, start: Position) -> bool:
+        return False
+
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         self.aborted += [(connection, sender.name, message) for connection in connections]
 
@@ -82,7 +85,7 @@ class Audience:
 
 
 class Stage:
-    """Two daemons; sessions are named by daemon and connection number.
+    """The daemons of a view, of one ring; sessions are named by daemon and connection number.
 
     Attributes:
         groups: per daemon.
@@ -91,8 +94,8 @@ class Stage:
     """
 
     def __init__(self, view: View = VIEW) -> None:
-        self.audience = [Audience(), Audience()]
-        self.groups = [Groups(view, me, self.audience[me]) for me in range(2)]
+        self.audience = [Audience() for _ in view.daemons]
+        self.groups = [Groups(view, me, each) for me, each in enumerate(self.audience)]
         self.time = 0
 
     def place(self, daemon: int, bundle: Bundle) -> Bundle:

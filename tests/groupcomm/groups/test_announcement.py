@@ -9,20 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.config.versions import PACKED, SPOKEN, Versions
 from groupcomm.events import MemberId
 from groupcomm.groups.announcement import (
     NOTHING,
+    SECTION_ROWS,
     Announcement,
     Announcements,
-    announce,
+    Rows,
     cut_announcement,
-    decode_announcement,
+    decode_announcement_untrusted,
+    decode_rows_untrusted,
+    encode_announcement,
+    part_bytes,
+    rows_of,
+    sections_of,
 )
 from groupcomm.groups.table import GroupTable
 from groupcomm.names import private_name
 from groupcomm.wire.bundle import (
     Bundle,
-    body_payload,
     decode_bundles_untrusted,
     encode_bundles,
     state_bundle,
@@ -32,20 +38,29 @@ START = Position(ViewId(1, "d0", 1), 0, 0, 0, 0)
 KEY_A, KEY_B = b"a" * 16, b"b" * 16
 U64 = st.integers(0, 2**64 - 1)
 LONG_NAME = "x" * 200
+PLAIN, OLDER = Versions(highest=PACKED - 1), Versions(highest=PACKED)
 
 
 @st.composite
-def announcements(draw: st.DrawFn) -> Announcement:
-    """Any that a daemon may make."""
+def some_rows(draw: st.DrawFn) -> Rows:
+    """Any that a daemon may have."""
     connections = draw(st.lists(U64, max_size=20, unique=True))
     groups = draw(st.lists(st.sampled_from(["g", "größe", "x" * 255, "news"]), unique=True))
     some = st.lists(st.sampled_from(connections), min_size=1, unique=True).map(tuple)
     users = [f"u{number}" if number % 3 else f"{LONG_NAME}{number}" for number in connections]
+    return Rows(
+        tuple(zip(connections, users, strict=True)),
+        tuple((group, draw(some)) for group in groups) if connections else (),
+        tuple((number, "cert:x") for number in connections if number % 2),
+    )
+
+
+@st.composite
+def announcements(draw: st.DrawFn) -> Announcement:
     return Announcement(
         draw(st.sampled_from([b"", KEY_A])),
         tuple(draw(st.lists(st.tuples(U64, U64), max_size=9))),
-        tuple(zip(connections, users, strict=True)),
-        tuple((group, draw(some)) for group in groups) if connections else (),
+        draw(U64),
     )
 
 
@@ -53,61 +68,122 @@ def through_packets(bundles: list[Bundle]) -> list[Bundle]:
     return [decode_bundles_untrusted(encode_bundles(b"", [bundle]), 0)[0] for bundle in bundles]
 
 
-@given(announcements(), st.integers(60, 2000), st.booleans(), st.randoms(use_true_random=False))
+def united(sections: tuple[bytes, ...]) -> Rows:
+    """Return the rows of sections as those of one."""
+    found = [decode_rows_untrusted(section) for section in sections]
+    rows = [each for each in found if each is not None]
+    assert len(rows) == len(found)
+    groups: dict[str, tuple[int, ...]] = {}
+    readers: dict[str, tuple[int, ...]] = {}
+    for each in rows:
+        for all_of, some in ((groups, each.groups), (readers, each.readers)):
+            for group, members in some:
+                all_of[group] = all_of.get(group, ()) + members
+    return Rows(
+        tuple(session for each in rows for session in each.sessions),
+        tuple(groups.items()),
+        tuple(owner for each in rows for owner in each.principals),
+        tuple(readers.items()),
+    )
+
+
+@given(
+    announcements(),
+    some_rows(),
+    st.sampled_from([PLAIN, OLDER, SPOKEN]),
+    st.integers(60, 2000),
+    st.randoms(use_true_random=False),
+)
 def test_an_announcement_comes_whole_in_parts_of_any_order(
-    announcement: Announcement, room: int, packed: bool, random: Random
+    announcement: Announcement, rows: Rows, versions: Versions, room: int, random: Random
 ) -> None:
-    bundles = through_packets(cut_announcement(announcement, room, packed=packed))
+    body = encode_announcement(announcement, rows, versions, part_bytes(room))
+    bundles = through_packets(cut_announcement(body, room))
     assert all(bundle.size <= room for bundle in bundles)
     random.shuffle(bundles)
-    held = Announcements(["a"])
+    held = Announcements(1, versions)
     for bundle in bundles[:-1]:
         held.accept(0, bundle)
         assert not held.complete
     held.accept(0, bundles[-1])
     assert held.complete
-    assert held.whole == {0: announcement}
+    found = held.whole[0]
+    assert (found.completed, found.together) == (announcement.completed, announcement.together)
+    assert united(found.sections) == rows
+    if versions is SPOKEN:
+        assert found.digest == announcement.digest
 
 
-def test_a_long_announcement_is_compressed_where_all_know_that() -> None:
-    sessions = tuple((number, f"program-{number}") for number in range(1, 2001))
-    groups = tuple((f"sensors/{number}", (number,)) for number in range(1, 2001))
-    announcement = Announcement(KEY_A, (), sessions, groups)
-    plain = cut_announcement(announcement, 1300)
-    packed = cut_announcement(announcement, 1300, packed=True)
+def test_no_rows_travel_in_a_view_of_daemons_that_all_have_them() -> None:
+    body = encode_announcement(Announcement(KEY_A, ((1, 2),), 7), None, SPOKEN, 1000)
+    assert decode_announcement_untrusted(body, SPOKEN) == Announcement(KEY_A, ((1, 2),), 7)
+
+
+MANY = Rows(
+    tuple((number, f"program-{number}") for number in range(1, 2001)),
+    tuple((f"sensors/{number}", (number,)) for number in range(1, 2001)),
+    ((1, "cert:ann"), (2000, "cert:bob")),
+)
+
+
+def test_long_tables_go_in_sections_of_so_many_rows() -> None:
+    large = Rows(MANY.sessions, (*MANY.groups, ("all", tuple(range(1, 1801)))), (), MANY.groups)
+    sections = sections_of(large)
+    assert united(sections) == large
+    for section in sections:
+        found = decode_rows_untrusted(section)
+        assert found is not None
+        lists = (*found.groups, *found.readers)
+        assert len(found.sessions) + sum(len(each) for _, each in lists) <= SECTION_ROWS
+
+
+@pytest.mark.parametrize("versions", [OLDER, SPOKEN])
+def test_a_long_announcement_is_compressed_where_all_know_that(versions: Versions) -> None:
+    plain, packed = (
+        encode_announcement(Announcement(KEY_A, ()), MANY, each, 1300) for each in (PLAIN, versions)
+    )
     assert 3 * len(packed) < len(plain)
-    body = b"".join(bytes(body_payload(bundle.body)) for bundle in packed)
-    assert decode_announcement(body, "a") == announcement
+    assert united(decode_announcement_untrusted(packed, versions).sections) == MANY
+    assert decode_announcement_untrusted(packed, PLAIN) == NOTHING
+
+
+ROWS = msgspec.msgpack.encode(Rows())
 
 
 @pytest.mark.parametrize(
-    "body",
+    "section",
     [
         b"\0",
         b"\0nothing",
-        b"\0" + zlib.compress(msgspec.msgpack.encode(NOTHING))[:-1],
-        b"\0" + zlib.compress(msgspec.msgpack.encode(NOTHING)) + b"x",
+        b"\0" + zlib.compress(ROWS)[:-1],
+        b"\0" + zlib.compress(ROWS) + b"x",
         b"\0" + zlib.compress(bytes(1000)),
+        b"\x95" + ROWS[1:] + b"\x90",
+        msgspec.msgpack.encode(Rows(((1, ""),))),
+        msgspec.msgpack.encode(Rows(((-1, "u"),))),
+        msgspec.msgpack.encode(Rows((), (), ((1, "x" * 256),))),
+        msgspec.msgpack.encode(Rows((), (), ((1, ""),))),
     ],
 )
-def test_a_broken_compressed_announcement_counts_as_empty(body: bytes) -> None:
-    assert decode_announcement(body, "a") == NOTHING
+def test_a_broken_section_or_whole_announcement_has_no_rows(section: bytes) -> None:
+    assert decode_rows_untrusted(ROWS) == Rows()
+    assert decode_rows_untrusted(section) is None
+    head = msgspec.msgpack.encode((KEY_A, ()))
+    assert decode_announcement_untrusted(head[:1] + section, OLDER) == NOTHING
 
 
-def test_an_announcement_that_grows_beyond_all_measure_counts_as_empty(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rows_that_grow_beyond_all_measure_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groupcomm.groups.announcement.MAX_ANNOUNCEMENT_BYTES", 1000)
-    sessions = tuple((number, f"program-{number}") for number in range(1, 101))
-    body = b"\0" + zlib.compress(msgspec.msgpack.encode(Announcement(b"", (), sessions, ())))
-    assert decode_announcement(body, "a") == NOTHING
+    assert decode_rows_untrusted(b"\0" + zlib.compress(msgspec.msgpack.encode(MANY))) is None
+    body = encode_announcement(NOTHING, MANY, OLDER, 100)
+    assert decode_announcement_untrusted(body, OLDER) == NOTHING
 
 
 def test_all_must_be_here_and_each_is_its_own_daemons() -> None:
-    held = Announcements("abc")
-    other = Announcement(KEY_A, (), ((1, "u"),), ())
+    held = Announcements(3, SPOKEN)
+    other = Announcement(KEY_A, (), 5, (ROWS,))
     for daemon, announcement in ((2, NOTHING), (0, other)):
-        (bundle,) = cut_announcement(announcement, 1000)
+        (bundle,) = cut_announcement(msgspec.msgpack.encode(announcement), 1000)
         held.accept(daemon, bundle)
         assert not held.complete
     held.accept(1, bundle)
@@ -115,54 +191,24 @@ def test_all_must_be_here_and_each_is_its_own_daemons() -> None:
     assert held.whole == {0: other, 1: other, 2: NOTHING}
 
 
-MANY = tuple((number, f"u{number}") for number in range(30))
-
-
 def test_a_part_that_comes_twice_changes_nothing() -> None:
-    held = Announcements(["a"])
-    bundles = cut_announcement(Announcement(KEY_A, (), MANY, ()), 100)
+    held = Announcements(1, SPOKEN)
+    body = encode_announcement(Announcement(KEY_A, ()), MANY, SPOKEN, 100)
+    bundles = cut_announcement(body, 100)
     assert len(bundles) > 2
     for bundle in (*bundles[:1] * 3, *bundles[1:], *bundles):
         held.accept(0, bundle)
-    assert held.whole[0].sessions == MANY
+    assert united(held.whole[0].sections) == MANY
 
 
-def taken(body: bytes) -> Announcement:
-    held = Announcements("a")
-    held.accept(0, state_bundle(body, 0, 1))
-    return held.whole[0]
-
-
-@pytest.mark.parametrize(
-    ("sessions", "groups"),
-    [
-        (((1, "u"), (1, "v")), ()),
-        (((1, "u"), (2, "u")), ()),
-        (((1, "u#"),), ()),
-        (((1, ""),), ()),
-        (((1, "ü" * 127),), ()),  # with its daemon's name this is one byte too many
-        (((1, "u"),), (("g", (2,)),)),
-        (((1, "u"),), (("g", ()),)),
-        (((1, "u"),), (("g", (1, 1)),)),
-        (((1, "u"),), (("g", (1,)), ("g", (1,)))),
-        (((1, "u"),), (("#u#a", (1,)),)),
-    ],
-)
-def test_an_announcement_that_breaks_a_rule_counts_as_nothing(
-    sessions: tuple[tuple[int, str], ...], groups: tuple[tuple[str, tuple[int, ...]], ...]
-) -> None:
-    """All daemons see the same bytes, so it is nothing to all of them."""
-    fine = Announcement(KEY_A, (), ((1, "ü" * 126),), (("g", (1,)),))
-    assert taken(msgspec.msgpack.encode(fine)) == fine
-    broken = Announcement(KEY_A, ((7, 8),), sessions, groups)
-    assert taken(msgspec.msgpack.encode(broken)) == NOTHING
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_an_announcement_or_nothing(body: bytes) -> None:
+@given(st.binary(max_size=60), st.sampled_from([PLAIN, OLDER, SPOKEN]))
+def test_any_bytes_are_an_announcement_or_nothing(body: bytes, versions: Versions) -> None:
     for raw in (body, b"\x94" + body, b"\x94\xc4\0\x90" + body):
-        announcement = taken(raw)
-        assert taken(msgspec.msgpack.encode(announcement)) == announcement
+        found = decode_announcement_untrusted(raw, versions)
+        for section in found.sections:
+            decode_rows_untrusted(section)
+        again = msgspec.msgpack.encode(found)
+        assert decode_announcement_untrusted(again, SPOKEN) == found
 
 
 PARTS = st.tuples(st.integers(0, 3), st.integers(1, 4), st.binary(max_size=12))
@@ -170,7 +216,7 @@ PARTS = st.tuples(st.integers(0, 3), st.integers(1, 4), st.binary(max_size=12))
 
 @given(st.lists(PARTS, max_size=8))
 def test_parts_that_do_not_fit_together_do_no_harm(parts: list[tuple[int, int, bytes]]) -> None:
-    held = Announcements("ab")
+    held = Announcements(2, SPOKEN)
     for index, count, payload in parts:
         held.accept(0, state_bundle(payload, index, max(count, index + 1)))
     assert not held.complete
@@ -206,16 +252,11 @@ def test_a_daemon_announces_its_own_sessions_and_their_groups_in_the_order_of_th
             table.join(member, group, START)
             if daemon == 1:
                 joined.setdefault(group, []).append(number)
-    announced = announce(table, KEY_A, [(7, 8)])
+    rows = rows_of(table)
     own = sorted(number for daemon, number in sessions if daemon == 1)
-    assert announced.sessions == tuple((number, f"u{number}") for number in own)
+    assert rows.sessions == tuple((number, f"u{number}") for number in own)
     expected = [(group, tuple(joined[group])) for group in sorted(joined) if joined[group]]
-    assert list(announced.groups) == expected
-    assert (announced.completed, announced.together) == (KEY_A, ((7, 8),))
-
-
-def test_before_its_first_view_a_daemon_brings_nothing() -> None:
-    assert announce(None, b"", []) == NOTHING
+    assert list(rows.groups) == expected
 
 
 # ---- who was together ----
@@ -225,9 +266,9 @@ KEYS = [(10, 1), (20, 2), (30, 3)]
 
 def together(*said: tuple[bytes, tuple[int, ...]]) -> list[frozenset[int]]:
     """Per daemon with whom it is together; each says its last view and with whom it came."""
-    held = Announcements("abc"[: len(said)])
+    held = Announcements(len(said), SPOKEN)
     for daemon, (completed, fellows) in enumerate(said):
-        held.whole[daemon] = Announcement(completed, tuple(KEYS[f] for f in fellows), (), ())
+        held.whole[daemon] = Announcement(completed, tuple(KEYS[f] for f in fellows))
     return [held.together(me, KEYS) for me in range(len(said))]
 
 
@@ -249,9 +290,9 @@ def test_who_completed_no_view_is_together_with_itself_only() -> None:
 
 
 def test_a_new_start_of_a_fellow_is_somebody_else() -> None:
-    held = Announcements("ab")
-    held.whole[0] = Announcement(KEY_A, ((10, 1), (20, 99)), (), ())
-    held.whole[1] = Announcement(KEY_A, ((10, 1), (20, 2)), (), ())
+    held = Announcements(2, SPOKEN)
+    held.whole[0] = Announcement(KEY_A, ((10, 1), (20, 99)))
+    held.whole[1] = Announcement(KEY_A, ((10, 1), (20, 2)))
     assert held.together(0, KEYS) == {0}
 
 

@@ -1,9 +1,10 @@
 """Packets that stay in the own ring, by the subscriptions of daemons."""
 
-from groupcomm.clocks.stamp import ViewId
+from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
-from groupcomm.groups.announcement import Announcement
+from groupcomm.events import MemberId
 from groupcomm.groups.pruning import Reach
+from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, BundleKind
 
@@ -48,10 +49,13 @@ def test_only_messages_stay() -> None:
             assert not reach.is_local_only(to("g", kind=kind))
 
 
-def test_a_view_begins_with_what_daemons_announce() -> None:
-    reach = Reach(VIEW, 0)
-    inside = Announcement(b"", (), ((1, "u"),), (("g", (1,)),))
-    outside = Announcement(b"", (), ((1, "u"),), (("h", (1,)),))
-    reach.begin({0: inside, 1: inside, 2: outside})
+def test_a_view_begins_with_what_sessions_bring_along() -> None:
+    reach, table = Reach(VIEW, 0), GroupTable(0)
+    start = Position(VIEW.id, 0, 0, 0, 0)
+    for daemon, group, enter in ((1, "g", table.join), (2, "h", table.join), (2, "i", table.read)):
+        member = table.connect(daemon, MemberId(f"#{group}#x", 1))
+        enter(member, group, start)
+        reach.add(member)
     assert reach.is_local_only(to("g"))
     assert not reach.is_local_only(to("h"))
+    assert not reach.is_local_only(to("i"))

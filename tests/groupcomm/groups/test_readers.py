@@ -3,19 +3,17 @@
 import attrs
 import pytest
 
-from groupcomm.config.versions import SPOKEN
+from groupcomm.config.versions import SPOKEN, Versions
 from groupcomm.events import Cause
 from groupcomm.groups.announcement import (
     NOTHING,
-    Announcement,
     Announcements,
-    announce,
-    cut_announcement,
-    decode_announcement,
+    encode_announcement,
+    rows_of,
 )
+from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.pruning import Reach
-from groupcomm.wire.bundle import body_payload
 from tests.groupcomm.groups.stage import VIEW, Audience, Stage, messages
 
 KNOWING = attrs.evolve(VIEW, versions=SPOKEN)
@@ -101,65 +99,38 @@ def test_beside_a_daemon_that_knows_no_readers_they_are_members() -> None:
 # ---- from view to view ----
 
 
-def announced(announcement: Announcement) -> Announcement:
-    """Return what another daemon has of it."""
-    bundles = cut_announcement(announcement, 1000)
-    return decode_announcement(b"".join(bytes(body_payload(each.body)) for each in bundles), "b")
-
-
-def test_readers_are_announced_and_read_on_in_the_next_view() -> None:
-    old = stage_with_a_reader().groups
-    audience = Audience()
+@pytest.mark.parametrize("along", ["a", "ab"])
+def test_readers_read_on_in_the_next_view(along: str) -> None:
+    old, audience = stage_with_a_reader().groups, Audience()
     groups = Groups(KNOWING, 1, audience)
-    announcements = Announcements(["a", "b"])
-    for daemon in (0, 1):
-        found = announce(old[daemon].table, b"k", ((1, 1),))
-        announcements.whole[daemon] = announced(found)
-        assert announcements.whole[daemon] == found
-    assert announcements.whole[1].readers == (("g", (2,)),)
-    groups.begin(announcements, old[1].table)
+    held = Announcements(2, SPOKEN)
+    both = [CarriedGroups(), CarriedGroups()]
+    for me, carried in enumerate(both):
+        carried.replace(old[me].table, KNOWING, me)
+        carried.keep_members(KNOWING.daemons[1 - (along == "a") * me : 2])
+        for bundle in carried.announce(1000, KNOWING):
+            held.accept(me, bundle)
+    groups.begin(both[1].pop(1), held, on_table=audience.present.clear).finish()
     assert [(number, view.cause) for number, view in audience.views] == [(1, Cause.NETWORK)]
     assert groups.table.reading == {"g": {2: None}}
     assert len(groups.table.member_ids("g")) == 2
-    stage = Stage(KNOWING)
-    groups.deliver(stage.place(0, messages(1, "anna", "g")))
+    groups.deliver(Stage(KNOWING).place(0, messages(1, "anna", "g")))
     assert audience.delivered == [(1, 1), (2, 1)]
 
 
 def test_daemons_that_know_no_readers_get_announcements_as_they_know_them() -> None:
     table = stage_with_a_reader().groups[1].table
-    found = announce(table, b"k", (), readers=False)
+    found = rows_of(table, readers=False)
     assert (found.groups, found.readers) == ((("g", (1, 2)),), ())
-    body = body_payload(cut_announcement(found, 1000)[0].body)
+    body = encode_announcement(NOTHING, found, Versions(), 1000)
     assert body[0] == 0x95, "an array of five fields, as in releases before"
-    with_readers = announce(table, b"k", ())
-    assert body_payload(cut_announcement(with_readers, 1000)[0].body)[0] == 0x96
+    assert encode_announcement(NOTHING, rows_of(table), Versions(), 1000)[0] == 0x96
 
 
 def test_messages_for_readers_leave_their_ring() -> None:
-    reach = Reach(attrs.evolve(KNOWING, rings=((0,), (1,)), links=((0, 1),)), 0)
+    view = attrs.evolve(KNOWING, rings=((0,), (1,)), links=((0, 1),))
+    reach = Reach(view, 0)
     bundle = messages(1, "anna", "g")
     assert reach.is_local_only(bundle)
-    reach.begin({1: Announcement(b"", (), ((2, "cora"),), (), (), (("g", (2,)),))})
+    reach.add(stage_with_a_reader().groups[1].table.sessions[1, 2])
     assert not reach.is_local_only(bundle)
-
-
-@pytest.mark.parametrize(
-    "readers",
-    [
-        (("g", (1,)),),  # a member, too
-        (("h", (9,)),),  # no session
-        (("h", ()),),
-        (("h", (2, 2)),),
-        (("h", (2,)), ("h", (1,))),
-        (("#h", (2,)),),
-    ],
-)
-def test_readers_that_cannot_be_make_an_announcement_invalid(
-    readers: tuple[tuple[str, tuple[int, ...]], ...],
-) -> None:
-    sessions = ((1, "ben"), (2, "cora"))
-    good = Announcement(b"", (), sessions, (("g", (1,)),), (), (("g", (2,)),))
-    assert announced(good) == good
-    bad = Announcement(b"", (), sessions, (("g", (1,)),), (), readers)
-    assert announced(bad) == NOTHING

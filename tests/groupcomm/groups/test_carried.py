@@ -1,0 +1,82 @@
+"""The groups that a daemon carries from view to view: what it announces of them."""
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.config.versions import PACKED, SPOKEN, Versions
+from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.events import MemberId
+from groupcomm.groups.announcement import (
+    Announcement,
+    Rows,
+    decode_announcement_untrusted,
+    decode_rows_untrusted,
+)
+from groupcomm.groups.carried import CarriedGroups
+from groupcomm.groups.table import GroupTable
+from groupcomm.wire.bundle import Bundle, body_payload
+
+A, B, C = (DaemonId(name, Incarnation(1, ord(name))) for name in "abc")
+EARLIER = Position(ViewId(1, "a", 0), 10, 0, 0, 0)
+
+
+def view_of(*daemons: DaemonId, versions: Versions = SPOKEN) -> View:
+    rings = (tuple(range(len(daemons))),)
+    return View(id=ViewId(2, "a", 2), daemons=daemons, rings=rings, versions=versions)
+
+
+def table_of(*members: tuple[int, str, int], groups: str = "g") -> GroupTable:
+    """Return the table of daemon 0, with members (daemon, user, connection) of some groups."""
+    table = GroupTable(0)
+    for daemon, user, connection in members:
+        member = table.connect(daemon, MemberId(f"#{user}#d{daemon}", connection))
+        for group in groups:
+            table.join(member, group, EARLIER)
+    return table
+
+
+def announced(bundles: list[Bundle], versions: Versions = SPOKEN) -> Announcement:
+    body = b"".join(bytes(body_payload(each.body)) for each in bundles)
+    return decode_announcement_untrusted(body, versions)
+
+
+def rows_in(announcement: Announcement) -> list[Rows | None]:
+    return [decode_rows_untrusted(section) for section in announcement.sections]
+
+
+def test_before_the_first_view_there_is_nothing_to_announce() -> None:
+    carried = CarriedGroups()
+    assert announced(carried.announce(1000, view_of(A))) == Announcement(b"", ())
+    table, daemons = carried.pop(0)
+    assert (table.sessions, daemons) == ({}, ())
+
+
+def test_the_groups_of_the_last_complete_view_are_announced_to_those_who_lack_them() -> None:
+    carried = CarriedGroups()
+    table = table_of((0, "u", 7), (1, "v", 8))
+    carried.replace(table, view_of(A, B, C), 0)
+    carried.keep_members([A, B])
+    together = tuple(sorted((each.number, each.incarnation.random_id) for each in (A, B)))
+    own, key = table.digests[0], view_of(A, B, C).key
+    assert announced(carried.announce(1000, view_of(A, B))) == Announcement(key, together, own)
+    found = announced(carried.announce(1000, view_of(A, B, C)))
+    assert (found.completed, found.together, found.digest) == (key, together, own)
+    assert rows_in(found) == [Rows(sessions=((7, "u"),)), Rows(groups=(("g", (7,)),))]
+    carried.keep_members([A, C])
+    assert announced(carried.announce(1000, view_of(A))).together == (
+        together[together.index((A.number, ord("a")))],
+    )
+    assert carried.pop(1) == (table, (A, B, C))
+
+
+def test_daemons_that_cannot_carry_get_all_rows_packed_once_all_can_read_that() -> None:
+    carried = CarriedGroups()
+    groups = "".join(map(chr, range(0x61, 0x7B)))
+    members = [(0, f"user-with-a-long-name-{n}", n) for n in range(1, 40)]
+    carried.replace(table_of(*members, groups=groups), view_of(A), 0)
+    versions = [Versions(highest=PACKED - 1), Versions(highest=PACKED)]
+    plain, packed = (carried.announce(1000, view_of(A, versions=each)) for each in versions)
+    assert len(packed) < len(plain)
+    assert announced(packed, versions[1]) == announced(plain, versions[0])
+    (rows,) = rows_in(announced(packed, versions[1]))
+    assert rows is not None
+    assert len(rows.sessions) == 39
+    assert len(rows.groups) == 26
