@@ -339,14 +339,10 @@ class Delivery:
             self.unfinished = not self._begin_more(PIECE)
         if not self._moved or not self.complete:
             return
-        order, may_deliver = self.order, self._sessions.may_deliver
-        while self._early and may_deliver():
-            self.deliver_bundle(self._early.popleft())
-        drained = not self._early and order.drain(may_deliver)
-        self._moved = self.unfinished = not drained or bool(self._early)
+        self._moved = self.unfinished = not self._deliver_some()
         if self.unfinished:
             return  # nothing may be forgotten yet, and no position is certain here
-        groups = self.groups
+        order, groups = self.order, self.groups
         if groups.checks or groups.gone:
             groups.settle(order.progress)
         least = order.frontiers.least
@@ -359,6 +355,17 @@ class Delivery:
                 stream.forget(least)
                 self.holds_packets |= bool(stream.packets)
 
+    def _deliver_some(self) -> bool:
+        """Deliver what steps have left, then what the order releases; return whether all."""
+        groups, may_deliver = self.groups, self._sessions.may_deliver
+        if groups.departing is not None and not groups.go_on_departing():
+            return False
+        while self._early and groups.departing is None and may_deliver():
+            self.deliver_bundle(self._early.popleft())
+        if self._early or groups.departing is not None:
+            return False
+        return self.order.drain(may_deliver) and not self._early and groups.departing is None
+
     def _end_wait(self, bundle: Bundle) -> None:
         if bundle.kind == _SUBSCRIBE:
             self._sessions.subscriptions.on_known(bundle.groups[0])
@@ -370,7 +377,12 @@ class Delivery:
             self.receive_announcement(bundle)
         elif bundle.kind >= _SUBSCRIBE and self._is_known:
             self._note_subscription(bundle.packet, bundle)  # others rely on it from here on
-        elif self.complete and not self._early and self._sessions.may_deliver():
+        elif (
+            self.complete
+            and not self._early
+            and self.groups.departing is None
+            and self._sessions.may_deliver()
+        ):
             self.deliver_bundle(bundle)
         else:
             self._early.append(bundle)
@@ -411,8 +423,10 @@ class Delivery:
         """Deliver what steps have left to later ones: the view ends."""
         if self._beginning is not None:
             self._begin_more(inf)
+        self.groups.go_on_departing(inf)
         while self._early and self.complete:
             self.deliver_bundle(self._early.popleft())
+            self.groups.go_on_departing(inf)
 
     def deliver_bundle(self, bundle: Bundle) -> None:
         """Deliver one bundle to its recipients, without regard to its level."""

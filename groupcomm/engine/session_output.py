@@ -145,7 +145,7 @@ class SessionOutput:
         origins: the connections that asked which daemons came together.
         block_s: the seconds for which a session may make all senders wait.
         now: the time of this step.
-        frames: the frames that were delivered in this step.
+        frames: the frames that were delivered in this step, with other work that was charged.
     """
 
     __slots__ = (
@@ -291,6 +291,10 @@ class SessionOutput:
             self.push(session, (shown.frame_for(session, frames, own=True),))
         pushed = len(connections) // HELD_A_FRAME if held else len(connections)
         self.frames += pushed + frames.names // NAMES_A_FRAME
+
+    def charge(self, units: int) -> None:
+        """Count work of this step besides frames, which takes as much time as so many of them."""
+        self.frames += units
 
     def continue_groups(self, connection: int, start: Position) -> bool:
         """Tell a session that all its groups without a view since `start` go on as they were.

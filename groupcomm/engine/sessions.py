@@ -64,8 +64,8 @@ class LocalSessions:
 
     Attributes:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
-        came_from, deliver, show_change, continue_groups, abort, bounce: see SessionOutput; the
-            groups call them.
+        came_from, deliver, show_change, continue_groups, charge, abort, bounce: see SessionOutput;
+            the groups call them.
         may_deliver: see SessionOutput.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
@@ -104,7 +104,7 @@ class LocalSessions:
         self.traffic, self.access_control = output.traffic, output.access_control
         self.came_from, self.deliver = output.came_from, output.deliver  # one call less for each
         self.show_change, self.abort, self.bounce = output.show_change, output.abort, output.bounce
-        self.continue_groups = output.continue_groups
+        self.continue_groups, self.charge = output.continue_groups, output.charge
         self._push, self.may_deliver = output.push, output.may_deliver
         self.limits = settings.limits
         self._view: DaemonView | None = None

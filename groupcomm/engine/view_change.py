@@ -254,6 +254,7 @@ class ViewChange:
             if not bundle.released:
                 bundle.released = True
                 self._delivery.deliver_bundle(bundle)
+                self._delivery.catch_up()
 
 
 def _may_drop(packet: DataPacket, kept: list[Bundle], *, regular: bool) -> bool:

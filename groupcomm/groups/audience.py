@@ -39,6 +39,9 @@ class Audience(Protocol):
         Return False if its client must be told of each group by itself.
         """
 
+    def charge(self, units: int) -> None:
+        """Count work of this step that no session is told of; one unit is that of a frame."""
+
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""
 

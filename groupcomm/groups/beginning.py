@@ -126,14 +126,16 @@ class Beginning:
 
     def advance(self, units: float = PIECE) -> bool:
         """Do about so many units of the work that is left; return whether all is done."""
-        while units > 0 and not self.done:
+        spent = 0
+        while spent < units and not self.done:
             if self._at < len(self._items):
                 self._at += 1
-                units -= self._work(self._items[self._at - 1])
+                spent += self._work(self._items[self._at - 1])
             elif self._phases:
                 (self._items, self._work), self._at = self._phases.pop(0)(), 0
             else:
                 self.done = True
+        self._audience.charge(spent)
         return self.done
 
     def finish(self) -> None:

@@ -8,6 +8,7 @@ meet the same table at every daemon; lower ones go to the members of the moment.
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.config.versions import READERS
@@ -15,7 +16,7 @@ from groupcomm.config.view import DaemonId, View
 from groupcomm.events import Cause, MemberId
 from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.audience import Audience
-from groupcomm.groups.beginning import Beginning
+from groupcomm.groups.beginning import PIECE, Beginning
 from groupcomm.groups.changes import GroupChange
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
@@ -91,6 +92,20 @@ class OpenMessages:
         return ended
 
 
+class Departure(NamedTuple):
+    """The end of a session that was in many groups, which takes several steps.
+
+    Attributes:
+        member: the session.
+        bundle: its DISCONNECT.
+        groups: those that it is still in.
+    """
+
+    member: Member
+    bundle: Bundle
+    groups: list[str]
+
+
 class Groups:
     """The groups as one daemon keeps them in one view.
 
@@ -98,6 +113,7 @@ class Groups:
         table: the connected sessions and their groups.
         highest: for each daemon the highest connection number seen in the view.
         checks: own private messages below AGREED that `settle` will settle, a heap.
+        departing: the session whose end is delivered, while it is in groups still.
         gone: sessions that were disconnected since the last `settle`.
     """
 
@@ -110,6 +126,7 @@ class Groups:
         "_open_unreliable",
         "_view",
         "checks",
+        "departing",
         "gone",
         "highest",
         "table",
@@ -127,6 +144,7 @@ class Groups:
         self.highest = [0] * len(view.daemons)
         self.gone: dict[MemberId, Place] = {}
         self.checks: list[tuple[Place, Bundle]] = []
+        self.departing: Departure | None = None
 
     # ---- the view begins and ends ----
 
@@ -286,8 +304,8 @@ class Groups:
                 return
             if bundle.kind == BundleKind.DISCONNECT:
                 self._disconnect(member, bundle)
-            else:
-                self._join_or_leave(member, bundle)
+                return
+            self._join_or_leave(member, bundle)
         self._audience.table_changed(self._position(bundle), self.table.digest)
 
     def _connect(self, daemon: int, bundle: Bundle) -> None:
@@ -349,20 +367,45 @@ class Groups:
         connection = member.id.connection
         for open_messages in (self._open, self._open_unreliable):
             self._abort(member.id, open_messages.end_session(member.daemon, connection))
+        self.departing = Departure(member, bundle, list(member.groups))
+        self.go_on_departing()
+
+    def go_on_departing(self, most: float = PIECE) -> bool:
+        """Take the session that departs out of so many more groups; return whether that is all.
+
+        Nothing may be delivered before that.
+        """
+        if self.departing is None:
+            return True
+        member, bundle, groups = self.departing
         at = self._position(bundle)
-        for group in list(member.groups):
-            if self.table.reads(member, group):
-                self.table.stop_reading(member, group)
-            else:
-                before = self.table.leave(member, group, at)
-                self._show(group, at, before, Cause.DISCONNECT, member)
-            if member.daemon == self._me:
-                self._audience.left(group)
+        done = 0
+        while done < len(groups) and done < most:
+            self._leave_at_end(member, groups[done], at)
+            done += 1
+        self._audience.charge(done)
+        if done < len(groups):
+            self.departing = Departure(member, bundle, groups[done:])
+            return False
+        self.departing = None
         self.table.disconnect(member)
         self.gone[member.id] = _place(bundle)
+        connection = member.id.connection
         self._ids.pop((member.daemon, connection, bundle.user), None)
         if member.daemon == self._me:
             self._audience.disconnected(connection, member.id)
+        self._audience.table_changed(at, self.table.digest)
+        return True
+
+    def _leave_at_end(self, member: Member, group: str, at: Position) -> None:
+        """Take a session that has ended out of a group."""
+        if self.table.reads(member, group):
+            self.table.stop_reading(member, group)
+        else:
+            before = self.table.leave(member, group, at)
+            self._show(group, at, before, Cause.DISCONNECT, member)
+        if member.daemon == self._me:
+            self._audience.left(group)
 
     def _show(
         self, group: str, at: Position, before: Position | None, cause: Cause, changed: Member

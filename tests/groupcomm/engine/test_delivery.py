@@ -14,6 +14,7 @@ from groupcomm.engine.delivery import MOST_CONNECTIONS, MOST_UNRELIABLE, Deliver
 from groupcomm.engine.probe import NoProbe
 from groupcomm.errors import ProtocolViolation
 from groupcomm.groups.announcement import NOTHING, cut_announcement, encode_announcement
+from groupcomm.groups.beginning import PIECE
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
@@ -41,6 +42,7 @@ class Recorder:
         self.table = SimpleNamespace()
         self.highest: list[int] = []
         self.awaited = False
+        self.departing: int | None = None
         self.pieces = 1  # in which the table is made
         self.room = inf  # for deliveries
         self.subscriptions = SimpleNamespace(on_known=lambda group: self._note(f"known {group}"))
@@ -63,6 +65,12 @@ class Recorder:
             return units == inf or at == self.pieces - 1
 
         return SimpleNamespace(advance=advance)
+
+    def go_on_departing(self, most: float = PIECE) -> bool:
+        if self.departing is not None:
+            self._note("departs" if most == PIECE else "has departed")
+            self.departing = None if most == inf else self.departing - 1 or None
+        return self.departing is None
 
     def sender(self, some: Bundle) -> SimpleNamespace:
         return SimpleNamespace(name="#u#d1")
@@ -255,6 +263,23 @@ def test_what_a_step_has_no_room_for_waits_for_the_next_in_its_order_at_every_le
     daemon.packet(bundle(FIFO, 6, "6"))
     daemon.delivery.deliver()
     assert daemon.log == ["4", "6", "5"]
+
+
+def test_nothing_is_delivered_while_a_session_departs_from_many_groups() -> None:
+    daemon = Daemon()
+    daemon.recorder.departing = 3
+    daemon.packet(bundle(FIFO, 1, "f"), bundle(AGREED, 2, "a"))
+    daemon.delivery.receive_horizon(0, daemon.clock + 1000, 9)
+    for _ in range(2):
+        daemon.delivery.deliver()
+        assert daemon.log == ["departs"]
+        assert daemon.delivery.unfinished
+    daemon.delivery.deliver()
+    assert daemon.log == ["departs", "f", "a"]
+    daemon.recorder.departing = 9
+    daemon.packet(bundle(FIFO, 3, "g"))
+    daemon.delivery.catch_up()
+    assert daemon.log == ["has departed", "g"]
 
 
 def test_what_is_released_is_traced_with_its_place() -> None:

@@ -57,7 +57,7 @@ class Ended:
         self.complete |= self.completes
 
     def catch_up(self) -> None:
-        self.before_rest = self.log.copy()
+        self.before_rest = self.before_rest or self.log.copy()
 
     def deliver_bundle(self, delivered: Bundle) -> None:
         self.log.append(bytes(delivered.body[-1:]).decode())

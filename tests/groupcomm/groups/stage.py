@@ -41,6 +41,7 @@ class Audience:
         self.digests: list[int] = []
         self.joins: list[str] = []
         self.leaves: list[str] = []
+        self.units = 0
 
     def came_from(self, origins: Callable[[], Mapping[str, int]]) -> None:
         self.origins = dict(origins())
@@ -58,6 +59,9 @@ class Audience:
 
     def continue_groups(self, connection: int, start: Position) -> bool:
         return False
+
+    def charge(self, units: int) -> None:
+        self.units += units
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         self.aborted += [(connection, sender.name, message) for connection in connections]

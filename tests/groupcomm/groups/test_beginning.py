@@ -7,6 +7,7 @@ each daemon of a view has of its own programs.
 import pickle
 from collections.abc import Iterable
 from functools import partial
+from math import inf
 from typing import Any
 
 import attrs
@@ -441,3 +442,20 @@ def test_a_daemon_that_came_along_with_other_rows_than_it_had_brings_those() -> 
     assert [str(member) for member in groups.table.member_ids("all")] == ["#u2#a/2", "#new#b/7"]
     assert programs.changes == 1
     check_views(programs, groups.table, {"a", "b"})
+
+
+def test_a_session_departs_from_many_groups_in_pieces() -> None:
+    stage, count = stage_of(2), 2 * PIECE + 10
+    for number in range(count):
+        stage.join(0, 2, "u2", f"more/{number}")
+    groups, audience = stage.groups[1], stage.audience[1]
+    before, audience.units = len(groups.table.groups), 0
+    stage.disconnect(0, 2, "u2")
+    assert groups.departing is not None
+    assert before - len(groups.table.groups) <= PIECE == audience.units
+    assert len(audience.digests) == len(stage.audience[0].digests), "the table has not changed yet"
+    assert not groups.go_on_departing()
+    assert groups.go_on_departing()
+    assert len(groups.table.groups) == 3, "those of the other one"
+    assert stage.groups[0].go_on_departing(inf)
+    assert audience.digests[-1] == stage.audience[0].digests[-1]
