@@ -171,7 +171,7 @@ bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, RO
 	@$(PYTHON) -m tests.campaigns.peers.bench --rounds $(ROUNDS)
 	@$(PYTHON) -m tests.campaigns.peers.replay --rounds $(ROUNDS)
 
-performance: .venv/.peers  ## every figure of the pages on performance, ROUNDS (3) times; a quarter of an hour; resumes
+performance: .venv/.peers  ## every figure of the pages on performance, ROUNDS (3) times; half an hour; resumes
 	@.ci/peers
 	@$(PYTHON) -m tests.campaigns.performance --rounds $(ROUNDS)
 

@@ -59,7 +59,7 @@ async def crash(stage: Stage) -> None:
 
 async def groups(stage: Stage) -> None:
     """100,000 groups of 100 sessions; one daemon is killed and comes back."""
-    sessions = stage.scaled(100)
+    sessions = max(4, stage.scaled(100))
     each = stage.scaled(100_000) // sessions
     crowd = await stage.crowd("own", sessions, stage.addresses())
     before = stage.resident()
