@@ -128,7 +128,7 @@ deb: .venv/.test  ## a Debian package in dist/: commands, service, manual pages,
 manuals: .venv/.test  ## manual pages and completions for bash, zsh and fish in build/share
 	@$(PYTHON) -m packages.manuals build/share
 
-campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under kills; junk, rude programs, files, disks, memory, attackers
+campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under kills; junk, rude programs, bounds, files, disks, memory, attackers
 	@$(PYTHON) -m pytest --numprocesses auto -m long
 	@$(PYTHON) -m tests.campaigns.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.spread.campaign --clients 200 --disasters 40
@@ -152,6 +152,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.spark_workers
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
 	@$(PYTHON) -m tests.campaigns.rude_programs --rounds 5
+	@$(PYTHON) -m tests.campaigns.bounds --rounds 3
 	@$(PYTHON) -m tests.campaigns.http_load --rounds 3
 	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
 	@$(PYTHON) -m tests.campaigns.slow_disk
@@ -170,7 +171,7 @@ bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, RO
 	@$(PYTHON) -m tests.campaigns.peers.bench --rounds $(ROUNDS)
 	@$(PYTHON) -m tests.campaigns.peers.replay --rounds $(ROUNDS)
 
-performance: .venv/.peers  ## every figure of the pages on performance, ROUNDS (3) times; a quarter of an hour; resumes
+performance: .venv/.peers  ## every figure of the pages on performance, ROUNDS (3) times; half an hour; resumes
 	@.ci/peers
 	@$(PYTHON) -m tests.campaigns.performance --rounds $(ROUNDS)
 

@@ -5,6 +5,8 @@ per message.
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 BOUNDS_S: Final = (
@@ -32,3 +34,18 @@ class Durations:
         """Count one."""
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.total_s += seconds
+
+
+def quantile_s(counts: Sequence[int], share: float) -> float:
+    """Return the upper bound of the bucket that holds a quantile: inf for the last bucket.
+
+    Args:
+        counts: those of `Durations`, or differences of two; 0 is returned if all are 0.
+        share: the quantile, such as 0.999.
+    """
+    rank, seen = share * sum(counts), 0
+    for bound, count in zip((*BOUNDS_S, inf), counts, strict=True):
+        seen += count
+        if seen and seen >= rank:
+            return bound
+    return 0.0

@@ -4,9 +4,9 @@ While the loop takes a step it serves nobody else. So no step may wait: for a di
 service or a lock. Tests show that none calls what waits (tests/groupcommd/loop_calls); this module
 measures the loop of a running process.
 
-It costs two readings of a clock a turn. Trio's instruments would see every step of every task, and
-cost ten times as much. So steps that are not turns measure themselves if they may take long; all
-others together show as a timer that comes late.
+It costs two readings of a clock and a count in a histogram a turn. Trio's instruments would see
+every step of every task, and cost ten times as much. So steps that are not turns measure themselves
+if they may take long; all others together show as a timer that comes late.
 
 The clocks of a thread's processor time, and of its waits for a processor, cost more: they are read
 once in `READ_EVERY_S`, so the parts of a step are known to within that time, and never too much of
@@ -19,12 +19,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import inf
+from math import inf, isfinite
 from time import monotonic
 from typing import Any, Final, Protocol
 
 import attrs
 
+from groupcomm.durations import BOUNDS_S, Durations, quantile_s
 from groupcommd.bounded_log import BoundedLog
 
 LONG_S: Final = 0.01
@@ -139,6 +140,7 @@ class LoopWatch:
         noted_s: `end` is to be called after a step that takes longer, in seconds.
         read_due: `read` is to be called before a step that begins at this time or later.
         long: the number of steps that took longer than `LONG_S`, by their cause.
+        steps: the durations of all measured steps.
     """
 
     def __init__(self, tell: Callable[[Step], object]) -> None:
@@ -151,6 +153,7 @@ class LoopWatch:
         self.noted_s = 0.0
         self.read_due = inf
         self.long: Counter[str] = Counter(dict.fromkeys(CAUSES, 0))
+        self.steps = Durations()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -203,13 +206,16 @@ class LoopWatch:
         if began >= self.read_due:
             self.read(began)
         yield
-        now = monotonic()
-        if now - began > self.noted_s and self._long_at < began:
-            self.end(now - began, did)
+        took_s = monotonic() - began
+        if self._long_at < began:
+            self.steps.add(took_s)
+            if took_s > self.noted_s:
+                self.end(took_s, did)
 
     def note_late(self, late_s: float) -> None:
         """Note that a timer comes late, in seconds: unless a long step explains it, others do."""
         if late_s >= LONG_S and self._long_at < monotonic() - late_s:
+            self.steps.add(late_s)
             self.end(late_s, "took other steps")
 
     # ---- reports ----
@@ -221,7 +227,8 @@ class LoopWatch:
 
     def report(self) -> dict[str, Any]:
         """Return the state of the loop, as plain values."""
-        longest = self.longest
+        longest, p999_s = self.longest, quantile_s(self.steps.counts, 0.999)
+        bounds = [f"{1000 * bound:g}" for bound in BOUNDS_S]
         return {
             "longest_ms": round(1000 * longest.took_s, 1),
             "busy_ms": round(1000 * longest.busy_s, 1),
@@ -229,6 +236,8 @@ class LoopWatch:
             "host_ms": round(1000 * longest.host_s, 1),
             "did": longest.did,
             "long": dict(self.long),
+            "steps": dict(zip([*bounds, "more"], self.steps.counts, strict=True)),
+            "p999_ms": 1000 * p999_s if isfinite(p999_s) else None,
             "text": longest.text,
             "remedy": longest.remedy,
         }

@@ -471,6 +471,7 @@ class Service:
         except Exception as error:
             self._fail(error)
         took_s = monotonic() - began
+        self.loop.steps.add(took_s)
         if took_s > self.loop.noted_s:
             self.loop.end(took_s, self._did())
 

@@ -116,6 +116,20 @@ def test_the_longest_step_is_one_of_the_last_two_windows() -> None:
     assert steps.watch.longest.took_s == pytest.approx(0.01)
 
 
+def test_a_quantile_of_steps_is_the_bound_that_so_many_keep() -> None:
+    watch = LoopWatch(bool)
+    assert watch.report()["p999_ms"] == 0.0, "no step yet"
+    for took_s in [0.0002] * 999 + [0.02]:
+        watch.steps.add(took_s)
+    assert watch.report()["p999_ms"] == 0.25
+    watch.steps.add(0.01)
+    assert watch.report()["p999_ms"] == 10.0, "which it keeps"
+    for _ in range(9):
+        watch.steps.add(11.0)
+    assert watch.report()["p999_ms"] is None
+    assert watch.report()["steps"]["more"] == 9
+
+
 def test_lines_of_long_steps_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     log = BoundedLog(lambda: 1000.0)
     with caplog.at_level(logging.WARNING, "groupcommd"):
@@ -159,9 +173,19 @@ def test_the_parts_of_a_real_step_are_known(part: str, act: Callable[[float], No
     (found,) = told
     assert getattr(found, part) >= LOGGED_S - ERROR_S
     assert found.did == "acted"
+    assert steps_of(watch, LOGGED_S) == 1
     with watch.step("is not measured any more"):
         act(LOGGED_S)
     assert told == [found]
+
+
+def steps_of(watch: LoopWatch, least_s: float) -> int:
+    """Return the number of steps, as its report tells, that took this time or longer."""
+    return sum(
+        count
+        for bound, count in watch.report()["steps"].items()
+        if bound == "more" or float(bound) >= 1000 * least_s
+    )
 
 
 def test_a_late_timer_is_told_unless_a_long_step_explains_it() -> None:
@@ -176,7 +200,7 @@ def test_a_late_timer_is_told_unless_a_long_step_explains_it() -> None:
         watch.note_late(0.99 * LOGGED_S)
         watch.note_late(LONG_S / 2)
         assert [each.did for each in told] == ["slept"], "it is long, and not logged"
-        assert sum(watch.long.values()) == 2
+        assert sum(watch.long.values()) == steps_of(watch, LONG_S) == 2
         time.sleep(2 * LOGGED_S)
         watch.note_late(LOGGED_S)
     assert [each.did for each in told] == ["slept", "took other steps"]
@@ -200,4 +224,6 @@ async def test_a_daemon_tells_of_a_step_that_waits(tmp_path: Path) -> None:
         while not told:
             await trio.sleep(0.01)
     assert told[0].waited_s >= LOGGED_S - ERROR_S
+    assert steps_of(service.loop, LOGGED_S) == len(told)
+    assert sum(service.loop.steps.counts) > len(told), "the short ones"
     assert "handled 1 inputs" in told[0].did

@@ -510,6 +510,12 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Longest step of the event loop in the last one or two minutes: nobody is served in it.",
         lambda s: s.parts.loop.longest.took_s,
     ),
+    Metric(
+        name="groupcomm_loop_step_seconds",
+        kind="histogram",
+        help="Durations of the steps of the event loop; its p99.9 is how long others may wait.",
+        read=lambda s: [((), s.parts.loop.steps)],
+    ),
     _counters(
         "groupcomm_loop_long_steps_total",
         "cause",

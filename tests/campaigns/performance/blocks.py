@@ -8,7 +8,7 @@ from groupcomm.level import LEVELS
 from tests.campaigns.peers.bare_relays import BareClient
 from tests.campaigns.peers.peer import Client
 from tests.campaigns.peers.spread import SpreadClient
-from tests.campaigns.performance.parts import LONE_LOAD, OURS, SINGLY, parts_of
+from tests.campaigns.performance.parts import LONE_LOAD, MANY, OURS, SINGLY, parts_of
 from tests.campaigns.performance.records import Cell, Data, NotMeasured, Recorded
 from tests.campaigns.performance.text import NONE, amount, ratio, sentence, table
 from tests.campaigns.performance.virtual import BETWEEN, RATE, RATES, SHAPES
@@ -40,6 +40,8 @@ def blocks(data: Data) -> Mapping[str, Block]:
         "work-rates": partial(work_rates, data),
         "groups": partial(groups, data),
         "growth": partial(growth, data),
+        "many-groups": partial(many_groups, data),
+        "many-programs": partial(many_programs, data),
         "forms": partial(forms, data),
         "secrets": partial(secrets, data),
         "measured-here": partial(measured_here, data),
@@ -354,6 +356,46 @@ def groups(data: Data) -> str:
     ]
     columns = ("each of three members is in", "steps", "datagrams", "bytes", "Python calls")
     return table(columns, rows) + _notes(part, exact=True)
+
+
+def many_groups(data: Data) -> str:
+    """Return what the number of groups costs real daemons."""
+    head = (
+        "Three daemons, and programs that are in 1,000 groups each at most. A daemon is killed, its"
+    )
+    head += " programs connect to the others and join again, and it comes back."
+    columns = {
+        "until all are joined, s": ("groups", "joined_s"),
+        "bytes a group and daemon": ("groups", "bytes_a_group"),
+        "longest silence of others, ms": ("groups", "silence_ms"),
+        "views lost": ("groups", "views_lost"),
+    }
+    return _table_of_many(data, head, "groups", columns)
+
+
+def many_programs(data: Data) -> str:
+    """Return what the number of programs costs real daemons."""
+    head = "Programs of one daemon get one message. Programs of three daemons, ten in each group:"
+    head += " a daemon is killed, and its programs connect to the others at once."
+    columns = {
+        "a message: the last has it after, s": ("message", "last_s"),
+        "a crash: longest silence of others, ms": ("crash", "silence_ms"),
+        "until all are served again, s": ("crash", "served_s"),
+        "views lost": ("crash", "views_lost"),
+    }
+    return _table_of_many(data, head, "message", columns)
+
+
+def _table_of_many(
+    data: Data, head: str, first: str, columns: Mapping[str, tuple[str, str]]
+) -> str:
+    part, (what, _, counts) = data["many"], MANY[first]
+    loads = [f"{count:,} {what}" for count in counts]
+    rows = [
+        [load, *(amount(part.median(load, system, name)) for system, name in columns.values())]
+        for load in loads
+    ]
+    return f"{head}\n\n{table((what, *columns), rows)}{_notes(part)}"
 
 
 def growth(data: Data) -> str:

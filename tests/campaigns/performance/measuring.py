@@ -22,7 +22,7 @@ JOURNAL: Final = Path("build", "performance", "journal.jsonl")
 FRESH_S: Final = 3600.0
 """The age of a journal up to which a run goes on with it: later the machine may be another."""
 
-LIMIT_S: Final = 120.0
+LIMIT_S: Final = 300.0
 """The longest time of a run; then its system is measured no further."""
 
 _GUESS_S: Final = 3.5

@@ -20,6 +20,7 @@ from groupcomm_tools.bench.figures import Figures
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import measure, measure_programs, open_daemons
 from groupcomm_tools.local_cluster import LocalCluster
+from tests.campaigns.bounds import rows
 from tests.campaigns.peers import ours_asyncio, ours_blocking, replay
 from tests.campaigns.peers.bare_relays import BareRelays
 from tests.campaigns.peers.corosync import Corosync
@@ -109,6 +110,7 @@ def parts_of(duration_s: float) -> list[Part]:
         Part(name="sizes", title="large messages, several senders", runs=list(_sizes(plan))),
         Part(name="forms", title="forms of the API", base="trio", runs=list(_forms(plan))),
         Part(name="secrets", title="groups with a secret", base="open", runs=_secrets()),
+        Part(name="many", title="many groups and programs", runs=list(_many())),
         Part(name="events", title="a daemon fails", runs=list(_events())),
         Part(name="sites", title="delay between sites", base="RELIABLE", runs=list(_sites(plan))),
         Part(name="history", title="stored messages", base=OURS, runs=_history()),
@@ -264,6 +266,28 @@ def _events() -> Iterator[Run]:
     for kind, load in _EVENTS.items():
         for preset in ("local", "lan"):
             yield Run(load=load, system=preset, measure=partial(_event, kind, preset))
+
+
+MANY: Final = {
+    "groups": ("groups", 100_000, (1_000, 10_000, 100_000)),
+    "message": ("programs", 10_000, (100, 1_000, 10_000)),
+    "crash": ("programs", 5_000, (100, 1_000, 10_000)),
+}
+"""By row of `tests.campaigns.bounds`: what it has many of, at full scale how many, and here."""
+
+
+async def _row(name: str, scale: float) -> Found:
+    found = await rows.measure(name, scale)
+    bars = {bar: figure for bar, (figure, _) in found["bars"].items()}
+    others = {figure: found[figure] for figure in ("joined_s", "last_s") if figure in found}
+    return {**bars, **others, "silence_ms": found["load"]["silence"]}
+
+
+def _many() -> Iterator[Run]:
+    for name, (what, full, counts) in MANY.items():
+        for count in counts:
+            measured = partial(_row, name, count / full)
+            yield Run(load=f"{count:,} {what}", system=name, measure=measured)
 
 
 async def _far(plan: Plan) -> Found:
