@@ -1,4 +1,4 @@
-"""Large group tables where work takes time: a daemon goes and comes back, and no other view ends."""
+"""Large group tables where work takes time: a daemon goes and comes back, no other view ends."""
 
 import pytest
 
