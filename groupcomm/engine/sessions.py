@@ -43,6 +43,8 @@ from groupcomm.session.daemon_frames import (
     encode_ordered,
     encode_refused,
     encode_stopping,
+    encode_transition,
+    encode_view_id,
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.liveness import PeerWatch
@@ -149,11 +151,15 @@ class LocalSessions:
         self._view = view
         self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several, readers=readers)
+        self._notify_all(encode_view_id(view))
+
+    def _notify_all(self, frame: bytes) -> None:
+        """Send a frame about the view to all sessions that know of views."""
         for session in self.by_connection.values():
             if session.is_notified:
                 before = session.state
                 self._output.ready[session.connection] = None
-                if not session.push_view_id(view):
+                if not session.push(frame):
                     self._cut_off(session, before)
 
     def end_regular(self, daemons: Sequence[str]) -> None:
@@ -162,12 +168,7 @@ class LocalSessions:
         `daemons` are the transitional members, of which sessions with ORIGINS are notified.
         """
         self.came_from(lambda: dict.fromkeys(daemons, 0))
-        for session in self.by_connection.values():
-            if session.is_notified:
-                before = session.state
-                self._output.ready[session.connection] = None
-                if not session.push_transition():
-                    self._cut_off(session, before)
+        self._notify_all(encode_transition())
 
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
