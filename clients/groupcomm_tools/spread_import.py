@@ -143,14 +143,14 @@ class _Reader:
         self._at += 1
         return self._words[self._at - 1]
 
-    def skip(self, wanted: str) -> bool:
+    def accept(self, wanted: str) -> bool:
         """Continue after the next word if it is this one; return whether it was."""
         found = self.next == wanted
         self._at += found
         return found
 
-    def skip_line(self, first: _Word, what: str) -> None:
-        """Skip a line that cannot be understood, from a word on, and what it opens."""
+    def drop_line(self, first: _Word, what: str) -> None:
+        """Drop a line that cannot be understood, from a word on, and what it opens."""
         words = [first.text]
         if first.text == "{":
             self._at -= 1
@@ -166,7 +166,7 @@ class _Reader:
         if word.text != "{":
             return word.text
         values = []
-        while self.next and not self.skip("}"):
+        while self.next and not self.accept("}"):
             values.append(self.pop().text)
         return " ".join(values)
 
@@ -195,12 +195,12 @@ def parse_spread_conf(text: str) -> SpreadConf:
         word = reader.pop()
         if word.text == "Spread_Segment":
             segments.append(_segment(reader, word))
-        elif reader.skip("=") or (word.text == "RouteMatrix" and reader.next == "{"):
+        elif reader.accept("=") or (word.text == "RouteMatrix" and reader.next == "{"):
             reader.settings.append((word.text, reader.next_value() if reader.next else ""))
         elif word.text in _ALONE:
             reader.settings.append((word.text, ""))
         else:
-            reader.skip_line(word, "not understood")
+            reader.drop_line(word, "not understood")
     if not any(segment.daemons for segment in segments):
         raise ConfigError("no Spread_Segment has a daemon: is this a spread.conf?")
     found = [segment for segment in segments if segment.daemons]
@@ -211,7 +211,7 @@ def parse_spread_conf(text: str) -> SpreadConf:
 
 def _segment(reader: _Reader, begin: _Word) -> Segment:
     where: list[str] = []
-    while reader.next and not reader.skip("{"):
+    while reader.next and not reader.accept("{"):
         where.append(reader.pop().text)
     address, port = _split(where[0] if where else "")
     if not _is_address(address):
@@ -219,8 +219,8 @@ def _segment(reader: _Reader, begin: _Word) -> Segment:
     for more in where[1:]:
         reader.remarks.append(f"line {begin.line}: {more}: another address of the same segment")
     daemons = []
-    while reader.next and not reader.skip("}"):
-        if not reader.skip(";") and (daemon := _daemon(reader)) is not None:
+    while reader.next and not reader.accept("}"):
+        if not reader.accept(";") and (daemon := _daemon(reader)) is not None:
             daemons.append(daemon)
     return Segment(address=address, port=port or DEFAULT_PORT, daemons=tuple(daemons))
 
@@ -233,16 +233,16 @@ def _daemon(reader: _Reader) -> Daemon | None:
     if name == word.text and not _is_address(name) and _is_address(_split(reader.next)[0]):
         host, port = _split(reader.pop().text)
     if name in ("{", "="):
-        reader.skip_line(word, "not understood")
+        reader.drop_line(word, "not understood")
         return None
     if port:
         reader.remarks.append(f"{name}: its port {port} has no effect in Spread: its segment's has")
     if reader.next == "VirtualID":
         reader.pop()
-        reader.skip("=")
+        reader.accept("=")
         number = reader.next_value() if reader.next else ""
         reader.remarks.append(f"{name}: VirtualID = {number}: daemons know each other by names")
-    if reader.skip("{"):
+    if reader.accept("{"):
         host = _interfaces(reader, name, host)
     short = name.encode()[:MAX_DAEMON_BYTES].decode(errors="ignore")
     if short != name:
@@ -259,14 +259,14 @@ def _interfaces(reader: _Reader, name: str, host: str) -> str:
     between: list[str] = []
     others: list[tuple[str, str]] = []
     kinds = ""
-    while reader.next and not reader.skip("}"):
+    while reader.next and not reader.accept("}"):
         word = reader.pop()
         if word.text in ("C", "D", "M"):
             kinds += word.text
             continue
         address, _ = _split(word.text)
         if not _is_address(address):
-            reader.skip_line(word, "not understood")
+            reader.drop_line(word, "not understood")
             continue
         if not kinds or "D" in kinds:
             between.append(address)

@@ -97,6 +97,7 @@ class DaemonCore:
     Attributes:
         deadline: the time of the next step even if nothing arrives; inf if none is due.
         sessions: the local sessions; the shell takes their output.
+        why_name_taken: see LocalSessions.
         key_manager: manages keys and identities.
         roster_manager: agrees on the daemons that may be members.
         reports: carries what daemons tell operators at other daemons.
@@ -141,6 +142,7 @@ class DaemonCore:
             settings=settings or ProgramSettings(),
             probe=self.probe,
         )
+        self.why_name_taken = self.sessions.why_name_taken
         self.key_manager = KeyManager(self, self._protection, keys)
         self.reports = Reports(self)
         self.roster_manager = RosterManager(self, rosters or RosterRecord())
