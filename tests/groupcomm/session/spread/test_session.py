@@ -198,6 +198,22 @@ def test_a_network_view_has_a_set_for_each_view_that_daemons_came_from() -> None
     assert transition[48:] == told[144:156]
 
 
+def test_group_ids_tell_views_apart_and_have_the_view_of_daemons_in_front() -> None:
+    later = ViewId(8, "a", 1)
+    places = [
+        Position(view, time, ring, 0, 0)
+        for view in (VIEW, later)
+        for time in (5, 6)
+        for ring in (0, 1)
+    ]
+    ids = {(group, at): views.group_id(group, at) for group in ("room", "hall") for at in places}
+    assert len(set(ids.values())) == len(ids)
+    assert {len(one) for one in ids.values()} == {12}
+    for view in (VIEW, later):
+        assert len({one[:8] for (_, at), one in ids.items() if at.view == view}) == 1
+    assert len({one[:8] for one in ids.values()}) == 2
+
+
 def test_the_offset_leads_to_the_clients_own_set() -> None:
     session = opened()
     session.translate(encode_origins({"a": 0, "b": 1, "c": 0}))
