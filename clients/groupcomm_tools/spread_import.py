@@ -341,6 +341,9 @@ def to_groupcomm(conf: SpreadConf) -> str:
         'unix_for = "all"',
         "spread = true",
     ]
+    hosts = [daemon.host for segment in conf.segments for daemon in segment.daemons]
+    if len(set(hosts)) < len(hosts):
+        lines.append('unix = "{name}.sock"  # daemons of one host have a socket each')
     left = [f"{name} = {value}" if value else name for name, value in conf.settings]
     why = [NO_MEANING.get(name, "there is nothing like it") for name, _ in conf.settings]
     if left or conf.remarks:

@@ -178,6 +178,12 @@ def test_segments_that_are_near_each_other_are_one_site(
     assert about in (tmp_path / "groupcomm.toml").read_text(), "it is said, not only done"
 
 
+def test_daemons_of_one_host_have_a_socket_each(tmp_path: Path) -> None:
+    segments = [f"Spread_Segment 127.0.0.255:{port} {{ d{port} 127.0.0.1 }}\n" for port in (1, 2)]
+    config = imported(tmp_path, "".join(segments), "d2")
+    assert config.unix.name == "d2.sock"
+
+
 def test_addresses_of_ipv6_are_taken(tmp_path: Path) -> None:
     text = "Spread_Segment [ff02::1:2:3]:5000 { a ::1 { D ::1 C :: } }"
     config = imported(tmp_path, text, "a")
