@@ -35,6 +35,7 @@ CORE = [
 CONTRACT = frozenset(
     """
     command deadline groups heard members next_connection note_heartbeat pop_output report status
+    why_name_taken
     """.split()  # noqa: SIM905
 )
 """The attributes of a core that the daemon may use, besides `drive`: see

@@ -24,7 +24,6 @@ NO_VERBS = frozenset(("A", "All", "An", "How", "Its", "The", "What", "Whether", 
 STANDARD = {
     "SUBGROUP_CAST": "a flag of Spread's flush layer",
     "visit_bytes": "a key of the configuration: bytes in a visit of the token",
-    "Is_subgroup_cast": "a name of Spread's interface",
     "Seat": "a place in a packet of the wire format",
     "Verb": "the word of the access rules, as in docs/security.md",
     "verb": "the field of an access rule",

@@ -161,6 +161,7 @@ class Connections:
 
     async def listen(self, listener: Listener) -> None:
         """Accept connections for ever."""
+        listener.why_taken = self._core.why_name_taken
         while True:
             await trio.lowlevel.wait_readable(listener.socket)
             await listener.wait_for_room()

@@ -89,7 +89,10 @@ class Listener:
     Attributes:
         socket: the socket that accepts connections.
         half_open: connections without a HELLO by number, the oldest first.
+        why_taken: says why no session can have a name now; "" if one can. `Connections` sets it.
     """
+
+    why_taken: Callable[[str], str]
 
     def __init__(
         self,

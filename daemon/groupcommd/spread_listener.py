@@ -37,6 +37,9 @@ from groupcommd.spread_socket import SpreadSocket
 READ_BYTES: Final = 256
 """The size of one read; a handshake is smaller."""
 
+NAME_ROUNDS: Final = 5
+"""Rounds of the event loop after which the end of a connection has been read and processed."""
+
 _OURS: Final = b"\0"
 """The first byte of groupcomm's own clients, of a length below 64 MiB; Spread's is a version."""
 
@@ -97,7 +100,7 @@ class SpreadListener(Listener):
         handshake = Handshake()
         try:
             principal = await self._identify(accepted)
-            await _shake_hands(accepted, handshake)
+            await self._shake_hands(accepted, handshake)
         except (PeerRefused, SessionError) as error:
             await refuse_plain(accepted, handshake.reject(error.code))
             if isinstance(error, PeerRefused):
@@ -108,24 +111,36 @@ class SpreadListener(Listener):
         end = SpreadSocket(accepted, session, self._log, principal, self._halves)
         return AuthenticatedPeer(end, principal, session.hello())
 
+    async def _shake_hands(self, accepted: socket.socket, handshake: Handshake) -> None:
+        """Shake hands until the client has sent all its bytes before the admission.
 
-async def _shake_hands(accepted: socket.socket, handshake: Handshake) -> None:
-    """Shake hands until the client has sent all its bytes before the admission.
+        Raises:
+            SessionError: the client is refused.
+            OSError: the client has gone.
+        """
+        while handshake.state is not State.DONE:
+            try:
+                data = accepted.recv(READ_BYTES)
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(accepted)
+                continue
+            if not data:
+                raise ConnectionResetError("the client has closed the connection too early")
+            if answer := handshake.receive_untrusted(data):
+                await self._check_name(handshake.user)
+                accepted.send(answer)  # a few bytes, the first of the connection: there is room
 
-    Raises:
-        SessionError: the client is refused.
-        OSError: the client has gone.
-    """
-    while handshake.state is not State.DONE:
-        try:
-            data = accepted.recv(READ_BYTES)
-        except BlockingIOError:
-            await trio.lowlevel.wait_readable(accepted)
-            continue
-        if not data:
-            raise ConnectionResetError("the client has closed the connection during its handshake")
-        if answer := handshake.receive_untrusted(data):
-            accepted.send(answer)  # a few bytes, the first of the connection: the socket has room
+    async def _check_name(self, user: str) -> None:
+        """Refuse a client whose name is in use, before it is sent the methods, as Spread does.
+
+        Otherwise the core refuses it, after the methods. The end of the session that has the name
+        may have come, but not been read yet.
+        """
+        for _ in range(NAME_ROUNDS):
+            if not (taken := self.why_taken(user)):
+                return
+            await trio.lowlevel.checkpoint()
+        raise SessionError(Code.REJECT_NOT_UNIQUE, taken)
 
 
 def _invent_user(descriptor: int) -> str:

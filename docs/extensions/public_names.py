@@ -49,6 +49,7 @@ MODULES: Final[dict[str, tuple[str, ...] | None]] = {
     "groupcomm_client.spread_api.functions": None,
     "groupcomm_client.spread_api.mailbox": (*("Received_message", "group_id", "membership_info"),),
     "groupcomm_client.spread_api.flush": None,
+    "groupcomm_client.spread_api.event_loop": None,
     "groupcomm_log.reader": ("LogReader", "Start", "find_start", "parse_start"),
     "groupcomm_log.writer": ("Limits", "LogWriter"),
     "groupcomm_log.schema": ("KINDS", "Offset", "SCHEMA", "rows_of", "schema_of"),

@@ -98,6 +98,7 @@ class DaemonCore:
     Attributes:
         deadline: the time of the next step even if nothing arrives; inf if none is due.
         sessions: the local sessions; the shell takes their output.
+        why_name_taken: see LocalSessions.
         key_manager: manages keys and identities.
         roster_manager: agrees on the daemons that may be members.
         reports: carries what daemons tell operators at other daemons.
@@ -142,6 +143,7 @@ class DaemonCore:
             settings=settings or ProgramSettings(),
             probe=self.probe,
         )
+        self.why_name_taken = self.sessions.why_name_taken
         self.key_manager = KeyManager(self, self._protection, keys)
         self.reports = Reports(self)
         self.roster_manager = RosterManager(self, rosters or RosterRecord())
@@ -658,14 +660,8 @@ class DaemonCore:
             self.sessions.connection_numbers.begin_above(view.id.counter + config.starts.connection)
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
-        self.view_state = ViewState(
-            view,
-            me,
-            self.carried_groups.announce(self._room, view),
-            self,
-            self._now,
-            majority=majority,
-        )
+        announced = self.carried_groups.announce(self._room, view)
+        self.view_state = ViewState(view, me, announced, self, self._now, majority=majority)
         if self.config is not config:
             self._use_links(self.view_state)
         self._begun = True

@@ -343,7 +343,7 @@ class Delivery:
         if self.unfinished:
             return  # nothing may be forgotten yet, and no position is certain here
         order, groups = self.order, self.groups
-        if groups.checks or groups.gone:
+        if groups.checks:
             groups.settle(order.progress)
         least = order.frontiers.least
         if self._waits.waiting:

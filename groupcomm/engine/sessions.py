@@ -382,11 +382,18 @@ class LocalSessions:
         if holder is None:
             self._connect(session)
             return
+        if why_not := self.why_name_taken(user):
+            raise SessionError(Code.REJECT_NOT_UNIQUE, why_not)
         if self._is_kept(holder):
-            if self.by_connection[holder].reading:
-                raise SessionError(Code.REJECT_NOT_UNIQUE, self._name_in_use(user))
             self.names.queue_in_doubt(session.connection, self._output.now)
         self.names.queue(user, session.connection)
+
+    def why_name_taken(self, user: str) -> str:
+        """Say why a name cannot be had now: its session lasts; "" if it can, or may be soon."""
+        holder = self.names.holder(user)
+        if holder is None or not self._is_kept(holder) or not self.by_connection[holder].reading:
+            return ""
+        return self._name_in_use(user)
 
     def _is_kept(self, holder: int) -> bool:
         """Return whether the holder of a name is not known to be giving it up."""

@@ -112,22 +112,21 @@ class Groups:
     Attributes:
         table: the connected sessions and their groups.
         highest: for each daemon the highest connection number seen in the view.
-        checks: own private messages below AGREED that `settle` will settle, a heap.
+        checks: own private messages below AGREED that are to be settled, a heap.
         departing: the session whose end is delivered, while it is in groups still.
-        gone: sessions that were disconnected since the last `settle`.
     """
 
     __slots__ = (
         "_audience",
         "_ids",
         "_me",
+        "_missing",
         "_names",
         "_open",
         "_open_unreliable",
         "_view",
         "checks",
         "departing",
-        "gone",
         "highest",
         "table",
     )
@@ -142,7 +141,8 @@ class Groups:
         self._open = OpenMessages()
         self._open_unreliable = OpenMessages()  # kept apart, as a newer one ends the older ones
         self.highest = [0] * len(view.daemons)
-        self.gone: dict[MemberId, Place] = {}
+        # By sender, the private names of its message in fragments that had nobody at the first one.
+        self._missing: dict[int, list[str]] = {}
         self.checks: list[tuple[Place, Bundle]] = []
         self.departing: Departure | None = None
 
@@ -242,9 +242,14 @@ class Groups:
                 united.update(self.table.reading.get(group, {}))
                 continue
             connection = next(targets)
-            if connection and group.endswith(suffix):
+            if group.endswith(suffix) and (connection := connection or self._owner(group)):
                 united[connection] = None
         return united
+
+    def _owner(self, name: str) -> int:
+        """Return the connection of the session that has a private name now; 0 if nobody has it."""
+        member = self.table.names.get(name)
+        return 0 if member is None else member.id.connection
 
     def sender(self, bundle: Bundle) -> MemberId:
         """Return the identity of the session that sent a bundle."""
@@ -264,38 +269,47 @@ class Groups:
 
     def _watch_private(self, bundle: Bundle) -> None:
         """Check, at its position, whether the targets of an own message are still there."""
-        if bundle.index != bundle.count - 1 and bundle.kind == _FRAGMENT:
-            return
+        place = _place(bundle)
+        heappush(self.checks, (place, bundle))
         if bundle.level >= _AGREED:
-            self._bounce(bundle)
-        else:
-            heappush(self.checks, (_place(bundle), bundle))
+            self._settle_to(place)
 
     def settle(self, progress: int) -> None:
-        """Settle private messages below `progress`, up to which the agreed order is delivered."""
-        while self.checks and self.checks[0][0][0] <= progress:
+        """Settle private messages up to `progress`, up to which the agreed order is delivered."""
+        self._settle_to((progress + 1, -1, -1))
+
+    def _settle_to(self, place: Place) -> None:
+        """Settle private messages up to a place, with the table as it is there."""
+        while self.checks and self.checks[0][0] <= place:
             self._bounce(heappop(self.checks)[1])
-        if self.gone:
-            self.gone.clear()
 
     def _bounce(self, bundle: Bundle) -> None:
+        """Tell the sender which private names of a message have nobody at its position.
+
+        A message in fragments has its recipients from its first fragment to its last.
+        """
         privates = [group for group in bundle.groups if group[0] == "#"]
-        place = _place(bundle)
-        for name, connection in zip(privates, bundle.targets, strict=True):
-            member = self.table.names.get(name)
-            if member is not None and member.id.connection == connection:
-                continue
-            if self.gone.get(MemberId(name, connection), (0, 0, 0)) > place:
-                continue
+        targets = zip(privates, bundle.targets, strict=True)
+        missing = [name for name, target in targets if not self._is_there(name, target)]
+        if bundle.index < bundle.count - 1 and bundle.kind == _FRAGMENT:
+            self._missing[bundle.session] = missing
+            return
+        before = self._missing.pop(bundle.session, []) if bundle.index else []
+        for name in dict.fromkeys((*before, *missing)):
             whole = 1 if bundle.kind == _FRAGMENT else bundle.count
             for index in range(whole):
                 position = self._position(bundle)._replace(message=index)
                 self._audience.bounce(bundle.session, bundle.message + index, name, position)
 
+    def _is_there(self, name: str, target: int) -> bool:
+        owner = self._owner(name)
+        return owner > 0 and target in (0, owner)
+
     # ---- control ----
 
     def _control(self, bundle: Bundle) -> None:
         daemon = bundle.packet.daemon
+        self._settle_to(_place(bundle))
         if bundle.kind == BundleKind.CONNECT:
             self._connect(daemon, bundle)
         else:
@@ -389,7 +403,6 @@ class Groups:
             return False
         self.departing = None
         self.table.disconnect(member)
-        self.gone[member.id] = _place(bundle)
         connection = member.id.connection
         self._ids.pop((member.daemon, connection, bundle.user), None)
         if member.daemon == self._me:

@@ -197,7 +197,8 @@ class GroupTable:
     def targets(self, groups: tuple[str, ...]) -> tuple[int, ...]:
         """Return the connections that the private names mean now; 0 for a name that nobody has.
 
-        The next owner of a name must not get the message.
+        The next owner of a name must not get the message. With 0 it goes to who has the name where
+        it is delivered: another daemon welcomes a session as soon as it knows of it itself.
         """
         found = [self.names.get(group) for group in groups if group[0] == "#"]
         return tuple(member.id.connection if member else 0 for member in found)

@@ -32,7 +32,17 @@ class Log:
 class Sent:
     """One message as its client sent it."""
 
-    __slots__ = ("digest", "discard", "level", "number", "ordered", "parts", "targets", "to")
+    __slots__ = (
+        "begins",
+        "digest",
+        "discard",
+        "level",
+        "number",
+        "ordered",
+        "parts",
+        "targets",
+        "to",
+    )
 
     def __init__(
         self,
@@ -52,6 +62,7 @@ class Sent:
         self.ordered = ordered
         self.parts = parts  # the number of fragments; 1 if it needs none
         self.targets: list[tuple[str, Session | None]] = []  # set when its daemon takes it
+        self.begins: Place | None = None  # the key of its first fragment, released at its daemon
 
 
 class Session:
@@ -63,7 +74,6 @@ class Session:
         self.home = home
         self.down: deque[TraceEvent | None] = deque()
         self.ended = False  # it crashed, or its disconnect is released at its daemon
-        self.gone_at: Place | None = None
         self.ranks = 0
 
 

@@ -11,9 +11,12 @@ from tests.generators.records import (
     LATER,
     Bundle,
     Log,
+    Place,
     Sent,
     Session,
 )
+
+NEVER: Place = (2**64, 0, 0)
 
 
 class AbstractSessions:
@@ -34,6 +37,7 @@ class AbstractSessions:
         self.left: set[Session] = set()
         self.gone: set[Session] = set()
         self.names: dict[str, Session] = {}
+        self._stays: dict[Session, tuple[Place, Place]] = {}  # the keys of connect and disconnect
         self._groups: dict[str, list[Session]] = {}
         self._parts: dict[tuple[Session, int], tuple[int, list[Session]]] = {}
         self._last_parts: dict[tuple[Session, int], Bundle] = {}  # their last fragments
@@ -46,6 +50,8 @@ class AbstractSessions:
         if bundle.kind == FRAGMENT:
             key = (bundle.client, bundle.first)
             seen, before = self._parts.get(key, (0, recipients))
+            if not seen and bundle.client.home == self._identity:
+                bundle.messages[0].begins = bundle.key
             recipients = [session for session in before if session in recipients]
             self._parts[key] = (seen + 1, recipients)
             if bundle.index == bundle.messages[0].parts - 1:
@@ -64,7 +70,8 @@ class AbstractSessions:
         for group in bundle.messages[0].to:
             members = self._groups.get(group, ())
             found.update(dict.fromkeys(m for m in members if m.home == self._identity))
-        for _, target in bundle.targets:
+        for name, known in bundle.targets:
+            target = known or self.names.get(name)
             if target is not None and target.home == self._identity and target not in self.gone:
                 found[target] = None
         if bundle.messages[0].discard:
@@ -98,6 +105,7 @@ class AbstractSessions:
         session = bundle.client
         if bundle.kind == CONNECT:
             self.names[session.name] = session
+            self._stays[session] = (bundle.key, NEVER)
             if session.home == self._identity:
                 session.down.append(None)  # the welcome, which leaves no trace
         elif session in self.gone:
@@ -129,8 +137,8 @@ class AbstractSessions:
 
     def _disconnect(self, bundle: Bundle) -> None:
         session = bundle.client
-        session.gone_at = session.gone_at or bundle.key
         self.gone.add(session)
+        self._stays[session] = (self._stays[session][0], bundle.key)
         if self.names.get(session.name) is session:
             del self.names[session.name]
         if session.home == self._identity:
@@ -163,12 +171,15 @@ class AbstractSessions:
             session.down.append(Order(LATER, session.identity, number, position))
 
     def bounce(self, bundle: Bundle) -> None:
-        """Send back messages that have passed their place after their receiver disconnected."""
+        """Send back messages whose receiver, at their place, is not connected."""
         session = bundle.client
         if session.ended:
             return
         for index, message in enumerate(bundle.messages):
             number, position = message.number, self.position(bundle, index)
             for name, target in bundle.targets:
-                if target is None or (target.gone_at is not None and target.gone_at < bundle.key):
+                keys = [message.begins or bundle.key, bundle.key]
+                owners = [s for s in self._stays if s is target or (not target and s.name == name)]
+                stays = [self._stays[owner] for owner in owners]
+                if not any(all(came < key < gone for key in keys) for came, gone in stays):
                     session.down.append(Bounce(LATER, session.identity, number, name, position))

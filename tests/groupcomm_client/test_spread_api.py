@@ -4,12 +4,14 @@ import select
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
 from groupcomm_client import spread_api as sp
-from groupcomm_client.spread_api import functions
+from groupcomm_client.spread_api import flush, functions
 from groupcomm_tools.running_cluster import RunningCluster
+from tests.sources import ROOT
 
 WAIT_S = 20.0
 
@@ -250,6 +252,66 @@ def test_a_name_is_taken_once_and_may_not_be_anything(boxes: Boxes) -> None:
         assert caught.value.code == code
 
 
+FACTS = [
+    line.split()
+    for line in (Path(__file__).parent / "spread_header/names.txt").read_text().splitlines()[1:]
+]
+"""Names of Spread's headers, each with its value if it is a number, or with the word type."""
+
+OTHERS = {"MAX_GROUP_NAME": 255, "MAX_PRIVATE_NAME": 255, "MAX_PROC_NAME": 255}
+"""Numbers that are others here: names are longer."""
+
+
+def test_all_names_of_spreads_headers_are_here_or_on_the_page() -> None:
+    page = (ROOT / "docs" / "spread-api.md").read_text()
+    for name, *value in FACTS:
+        found = getattr(sp, name, None) or getattr(flush, name, None)
+        if value == ["type"]:
+            assert isinstance(found, type) or f"`{name}`" in page, name
+        elif value:
+            expected = OTHERS.get(name, int(value[0]))
+            assert getattr(sp, name, getattr(flush, name, None)) == expected, name
+        else:
+            assert callable(found), name
+            assert found.__doc__, name
+
+
+def test_what_is_said_of_functions_is_said_of_one_alone() -> None:
+    names = [name for name, *value in FACTS if not value]
+    docs = [getattr(sp, name, getattr(flush, name, None)).__doc__ for name in names]
+    shared = {doc for doc in docs if docs.count(doc) > 1}
+    assert shared == {"Return whether a message has this level."}
+
+
+def test_what_is_scattered_tells_the_same_of_a_view(boxes: Boxes) -> None:
+    ann, name = boxes.connect("a")
+    sp.SP_join(ann, "alone")
+    found = sp.SP_scat_receive(ann, [1], WAIT_S)
+    assert found is not None
+    assert sp.SP_scat_get_memb_info(found).changed_member == name
+    assert sp.SP_scat_get_vs_sets_info(found) == (((name,),), 0)
+    assert sp.SP_scat_get_vs_set_members(found, 0) == (name,)
+
+
+def test_null_is_the_one_method_of_authentication() -> None:
+    sp.SP_set_auth_method("NULL", None, None)
+    with pytest.raises(sp.SpreadError, match="'IP': NULL is the one method") as caught:
+        sp.SP_set_auth_methods(["NULL", "IP"], [None, None], [None, None])
+    assert caught.value.code == sp.REJECT_AUTH
+
+
+def test_numbers_have_meanings_and_bytes_another_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sp.SP_strerror(sp.ILLEGAL_GROUP) == sp.ERRORS[sp.ILLEGAL_GROUP]
+    assert sp.SP_strerror(7) == "unknown error"
+    flush.FL_error(flush.ILLEGAL_RECEIVERS)
+    assert capsys.readouterr().err == (
+        "FL_error: (-28) the receivers are not all members of the group\n"
+    )
+    assert sp.Flip_int16(0x1234) == 0x3412
+    assert sp.Flip_int32(0x12345678) == 0x78563412
+    assert sp.SP_version() == (5, 0, 1)
+
+
 def test_a_killed_mailbox_is_none_any_more(
     boxes: Boxes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -259,4 +321,3 @@ def test_a_killed_mailbox_is_none_any_more(
         sp.SP_multicast(ann, sp.SAFE_MESS, "g", 0, b"")
     sp.SP_error(caught.value.code)
     assert capsys.readouterr().err == "SP_error: (-11) there is no such mailbox\n"
-    assert len(sp.SP_version()) == 3

@@ -132,11 +132,31 @@ def test_some_members_are_reached_alone(pair: tuple[Member, Member]) -> None:
         (b"psst", (ann.group,), ann.name),
         (b"both", (ann.group,), ann.name),
     ]
-    assert fl.Is_subgroup_cast(first.service_type)
+    assert fl.Is_subgroup_mess(first.service_type)
     assert ann.receive().message == b"both"
     with pytest.raises(sp.SpreadError) as caught:
         fl.FL_unicast(ann.mbox, sp.AGREED_MESS, ann.group, "#nobody#a", 5, b"")
     assert caught.value.code == fl.ILLEGAL_RECEIVERS
+
+
+def test_pieces_polls_and_types_are_as_in_spread(pair: tuple[Member, Member]) -> None:
+    ann, bob = pair
+    assert fl.FL_poll(ann.mbox) == fl.FL_more_msgs(ann.mbox) == 0
+    pieces = [b"one ", b"two"]
+    assert fl.FL_scat_multicast(ann.mbox, sp.AGREED_MESS, ann.group, 1, pieces) == 7
+    fl.FL_scat_unicast(ann.mbox, sp.AGREED_MESS, ann.group, bob.name, 2, pieces)
+    fl.FL_scat_subgroupcast(ann.mbox, sp.AGREED_MESS, ann.group, [bob.name], 3, pieces)
+    for tag in (1, 2, 3):
+        while not fl.FL_poll(bob.mbox):
+            select.select([bob.mbox], [], [], WAIT_S)
+        found = fl.FL_scat_receive(bob.mbox, [3, 9], WAIT_S)
+        assert found is not None
+        message, cut = found
+        assert (message.mess_type, cut) == (tag, (b"one", b" two"))
+    with pytest.raises(sp.SpreadError) as caught:
+        fl.FL_multicast(ann.mbox, sp.AGREED_MESS, ann.group, fl.FL_MIN_LEGAL_MESS_TYPE - 1, b"")
+    assert caught.value.code == fl.ILLEGAL_MESSAGE_TYPE
+    assert sp.ERRORS[fl.ILLEGAL_MESSAGE_TYPE] in str(caught.value)
 
 
 def test_a_crash_ends_a_view_like_anything_else(

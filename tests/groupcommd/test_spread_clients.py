@@ -310,6 +310,19 @@ async def test_libraries_of_all_versions_are_admitted(
                 assert (await ann.view()).groups == ("#ann#a",)
 
 
+@pytest.mark.parametrize("version", [b"\4\4\0", b"\3\x0e"])
+async def test_a_name_in_use_is_refused_in_place_of_the_methods(
+    alone: LocalCluster, version: bytes
+) -> None:
+    """A client in pure Perl waits for its own answer to any list, and would wait for ever."""
+    for where in (alone["a"].spread, alone["a"].spread_tcp):
+        async with await connect(where, "ann"), await spread.open_stream(where) as second:
+            with trio.fail_after(spread.WAIT_S):
+                await second.send_all(version + b"\1\3ann")
+                assert await second.receive_some() == b"\xfa"
+                assert await second.receive_some() == b""
+
+
 async def test_who_is_not_admitted_learns_their_code(alone: LocalCluster) -> None:
     where = alone["a"].spread
     async with await connect(where, "ann"), await connect(where), await connect(where):

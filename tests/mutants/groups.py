@@ -111,6 +111,23 @@ def self_discard_ignored(right: Right) -> Right:
     return recipients
 
 
+@mutant((Groups, "_unite"), (Groups, "_is_there"))
+def nobody_for_ever(unite: Right, is_there: Right) -> tuple[Right, Right]:
+    """A name that the sender's daemon does not know is nobody's, whoever has it at delivery."""
+
+    def known_alone(self: Groups, bundle: Bundle) -> dict[int, None]:
+        targets, bundle.targets = bundle.targets, tuple(each or -1 for each in bundle.targets)
+        united: dict[int, None] = unite(self, bundle)
+        bundle.targets = targets
+        united.pop(-1, None)
+        return united
+
+    def is_known(self: Groups, name: str, target: int) -> bool:
+        return target > 0 and is_there(self, name, target)
+
+    return known_alone, is_known
+
+
 @mutant((Groups, "_bounce"))
 def undeliverable_when_taken(right: Right) -> Right:
     """A private message's target is checked when its daemon accepts the message."""
@@ -137,6 +154,7 @@ BUGS = (
     disconnect_overtakes,
     ghost_in_group,
     join_when_asked,
+    nobody_for_ever,
     once_per_group,
     private_by_name,
     reassembly_by_sender,

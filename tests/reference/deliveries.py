@@ -77,7 +77,8 @@ class Deliveries:
             if not group.startswith("#"):
                 found += self.tables.local(process, group, index)
                 continue
-            target = self.tables.target(name, group)
+            now = self.tables.at(process, index).names.get(group)
+            target = self.tables.target(name, group) or now
             in_time = bool(facts.accepted.get(name)) and facts.accepted[name][0] < index
             if target is not None and in_time and facts.home(target) == process:
                 found += [] if target in gone else [target]

@@ -9,6 +9,7 @@ from tests.reference.terms import (
     DISCONNECT,
     RELIABLE,
     Name,
+    Place,
     private_name,
     told_position,
 )
@@ -92,20 +93,29 @@ class Private:
         released, position = known
         if released.index >= before:
             return False
-        target = self.tables.target(name, private)
-        if target is None or not self._is_there(target, home, released.view, before):
-            return True
-        return any(
-            r.event.p == home and r.view == released.view and r.position() < position
-            for r in self._disconnects(target)
-            if r.index < before
+        whole = facts.whole(name, home) or []
+        places = [min(r.place for r in whole), position[1:4]]
+        return not any(
+            all(self._is_there(client, home, released.view, place, before) for place in places)
+            for client in self._owners(name, private)
         )
 
-    def _is_there(self, client: str, process: str, view: str, before: int) -> bool:
-        """Return whether a client was or came into the table of a process in a view."""
-        if client in self.tables.start(process, view).names.values():
-            return True
-        return any(
-            r.index < before and r.view == view and r.event.kind == CONNECT and r.event.c == client
-            for r in self.facts.releases[process]
-        )
+    def _owners(self, name: Name, private: str) -> set[str]:
+        """Return the clients that a private name in a message may stand for."""
+        target = self.tables.target(name, private)
+        if target is not None:
+            return {target}
+        everybody = {r.event.c for r in self.facts.everywhere() if r.event.kind == CONNECT}
+        return {client for client in everybody if private_name(client) == private}
+
+    def _is_there(self, client: str, process: str, view: str, place: Place, before: int) -> bool:
+        """Return whether a client was in the table of a process at a place in a view."""
+        there = client in self.tables.start(process, view).names.values()
+        for released in self.facts.releases[process]:
+            event = released.event
+            if released.index < before and released.view == view and event.c == client:
+                if event.kind == CONNECT:
+                    there |= released.place < place
+                elif event.kind == DISCONNECT and released.place < place:
+                    return False
+        return there

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from groupcomm.host.addresses import DEFAULT_PORT
 from groupcomm.level import LEVELS, ServiceLevel
 
 UNRELIABLE_MESS: Final = 0x01
@@ -23,6 +24,8 @@ REG_MEMB_MESS: Final = 0x1000
 TRANSITION_MESS: Final = 0x2000
 MEMBERSHIP_MESS: Final = 0x3F00
 REJECT_MESS: Final = 0x400000
+RESERVED: Final = 0x3FC000
+ENDIAN_RESERVED: Final = 0x80000080
 
 LOW_PRIORITY: Final = 0
 MEDIUM_PRIORITY: Final = 1
@@ -46,12 +49,25 @@ BUFFER_TOO_SHORT: Final = -15
 GROUPS_TOO_SHORT: Final = -16
 MESSAGE_TOO_LONG: Final = -17
 NET_ERROR_ON_SESSION: Final = -18
+SP_BUG: Final = -19
+ILLEGAL_TIME: Final = -20
+
+SPREAD_VERSION: Final = 5 << 24
+"""The version of Spread whose interface this is, as the header of 5.0.1 has it."""
+
+DEFAULT_SPREAD_PORT: Final = DEFAULT_PORT
 
 MAX_PRIVATE_NAME: Final = 255
 """Spread's is 10; names here are longer."""
 
 MAX_GROUP_NAME: Final = 255
 """Spread's is 32, with the byte that ends it."""
+
+MAX_PROC_NAME: Final = 255
+"""Spread's is 20, with the byte that ends it: the name of a daemon."""
+
+MAX_CLIENT_SCATTER_ELEMENTS: Final = 100
+"""Spread's limit of the pieces of a message; here there is none."""
 
 ERRORS: Final = {
     ILLEGAL_SPREAD: "the daemon's name is not of the form port, port@host or a path",
@@ -71,6 +87,14 @@ ERRORS: Final = {
     GROUPS_TOO_SHORT: "there is no room for all groups",
     MESSAGE_TOO_LONG: "the message is too long",
     NET_ERROR_ON_SESSION: "the daemon sent bytes that do not decode",
+    SP_BUG: "a fault of the library",
+    ILLEGAL_TIME: "the time is not allowed",
+    # those of the flush layer, whose names are in flush.py
+    -24: "an argument is not allowed",
+    -25: "the call would have to wait",
+    -26: "the flush layer has this type of messages for itself",
+    -27: "the call is not allowed now",
+    -28: "the receivers are not all members of the group",
 }
 """The meanings of the negative numbers, as `SP_error` prints them."""
 
@@ -141,12 +165,12 @@ def Is_caused_join_mess(service_type: int) -> bool:
 
 
 def Is_caused_leave_mess(service_type: int) -> bool:
-    """Return whether a member has joined."""
+    """Return whether a member has left."""
     return bool(service_type & CAUSED_BY_LEAVE)
 
 
 def Is_caused_disconnect_mess(service_type: int) -> bool:
-    """Return whether a member has left."""
+    """Return whether the session of a member has ended."""
     return bool(service_type & CAUSED_BY_DISCONNECT)
 
 
@@ -157,7 +181,8 @@ def Is_caused_network_mess(service_type: int) -> bool:
 
 def Is_self_leave(service_type: int) -> bool:
     """Return whether the receiver itself has left."""
-    return bool(service_type & CAUSED_BY_LEAVE) and not service_type & REG_MEMB_MESS
+    others = REG_MEMB_MESS | TRANSITION_MESS
+    return bool(service_type & CAUSED_BY_LEAVE) and not service_type & others
 
 
 def Is_reject_mess(service_type: int) -> bool:
@@ -166,5 +191,15 @@ def Is_reject_mess(service_type: int) -> bool:
 
 
 def Is_self_discard(service_type: int) -> bool:
-    """Return whether its sender asked not to receive it."""
+    """Return whether its sender asks not to receive it; what is received does not tell."""
     return bool(service_type & SELF_DISCARD)
+
+
+def Flip_int16(number: int) -> int:
+    """Return 16 bits with their bytes in the other order."""
+    return int.from_bytes((number & 0xFFFF).to_bytes(2, "big"), "little")
+
+
+def Flip_int32(number: int) -> int:
+    """Return 32 bits with their bytes in the other order."""
+    return int.from_bytes((number & 0xFFFFFFFF).to_bytes(4, "big"), "little")

@@ -3,38 +3,71 @@
 `flush_layer` says how the layer works, docs/spread-api.md how it is used.
 """
 
+import sys
 from collections.abc import Sequence
+from typing import Final
 
-from groupcomm_client.spread_api.constants import ILLEGAL_MESSAGE
+from groupcomm_client.spread_api.constants import ILLEGAL_MESSAGE, MAX_CLIENT_SCATTER_ELEMENTS
 from groupcomm_client.spread_api.flush_layer import (
+    DONT_BLOCK,
+    FL_MIN_LEGAL_MESS_TYPE,
     FLUSH_REQ_MESS,
+    ILLEGAL_MESSAGE_TYPE,
     ILLEGAL_PARAM,
     ILLEGAL_RECEIVERS,
     ILLEGAL_STATE,
     SUBGROUP_CAST,
+    WOULD_BLOCK,
     Flush,
 )
-from groupcomm_client.spread_api.functions import SP_connect, SP_disconnect, SP_join, SpreadError
+from groupcomm_client.spread_api.functions import (
+    SP_connect,
+    SP_disconnect,
+    SP_join,
+    SP_strerror,
+    SpreadError,
+    joined,
+)
 from groupcomm_client.spread_api.mailbox import Received_message
 
 __all__ = [
+    "DONT_BLOCK",
     "FLUSH_REQ_MESS",
+    "FL_MAX_SCATTER_ELEMENTS",
+    "FL_MIN_LEGAL_MESS_TYPE",
+    "ILLEGAL_MESSAGE_TYPE",
     "ILLEGAL_PARAM",
     "ILLEGAL_RECEIVERS",
     "ILLEGAL_STATE",
     "SUBGROUP_CAST",
+    "WOULD_BLOCK",
     "FL_connect",
     "FL_disconnect",
+    "FL_error",
     "FL_flush",
+    "FL_get_gid_offset_memb_mess",
+    "FL_get_num_vs_offset_memb_mess",
+    "FL_get_vs_set_offset_memb_mess",
     "FL_join",
     "FL_leave",
+    "FL_lib_init",
+    "FL_more_msgs",
     "FL_multicast",
+    "FL_poll",
     "FL_receive",
+    "FL_scat_multicast",
+    "FL_scat_receive",
+    "FL_scat_subgroupcast",
+    "FL_scat_unicast",
     "FL_subgroupcast",
     "FL_unicast",
+    "FL_version",
     "Is_flush_req_mess",
-    "Is_subgroup_cast",
+    "Is_subgroup_mess",
 ]
+
+FL_MAX_SCATTER_ELEMENTS: Final = MAX_CLIENT_SCATTER_ELEMENTS - 1
+"""Spread's limit of the pieces of a message; here there is none."""
 
 _layers: dict[int, Flush] = {}
 
@@ -44,6 +77,20 @@ def _layer(mbox: int) -> Flush:
     if found is None:
         raise SpreadError(ILLEGAL_PARAM, f"mailbox {mbox} has no flush layer")
     return found
+
+
+def FL_lib_init() -> None:
+    """Do nothing: the layer begins with `FL_connect`."""
+
+
+def FL_version() -> tuple[int, int, int]:
+    """Return the version of Spread's flush layer whose interface this is."""
+    return (2, 0, 0)
+
+
+def FL_error(error_code: int) -> None:
+    """Write the meaning of a number, also of this layer, to standard error."""
+    print(f"FL_error: ({error_code}) {SP_strerror(error_code)}", file=sys.stderr)
 
 
 def FL_connect(spread_name: str, private_name: str = "", priority: int = 0) -> tuple[int, str]:
@@ -108,6 +155,37 @@ def FL_subgroupcast(
     return _layer(mbox).send(service_type, group, mess_type, mess, tuple(receivers))
 
 
+def FL_scat_multicast(
+    mbox: int, service_type: int, group: str, mess_type: int, scat_mess: Sequence[bytes]
+) -> int:
+    """Send pieces as one message; see FL_multicast."""
+    return FL_multicast(mbox, service_type, group, mess_type, joined(scat_mess))
+
+
+def FL_scat_unicast(
+    mbox: int,
+    service_type: int,
+    group: str,
+    receiver: str,
+    mess_type: int,
+    scat_mess: Sequence[bytes],
+) -> int:
+    """Send pieces as one message; see FL_unicast."""
+    return FL_unicast(mbox, service_type, group, receiver, mess_type, joined(scat_mess))
+
+
+def FL_scat_subgroupcast(
+    mbox: int,
+    service_type: int,
+    group: str,
+    receivers: Sequence[str],
+    mess_type: int,
+    scat_mess: Sequence[bytes],
+) -> int:
+    """Send pieces as one message; see FL_subgroupcast."""
+    return FL_subgroupcast(mbox, service_type, group, receivers, mess_type, joined(scat_mess))
+
+
 def FL_receive(mbox: int, time_out: float | None = None) -> Received_message | None:
     """Wait for the next message, membership message or request to flush.
 
@@ -122,11 +200,44 @@ def FL_receive(mbox: int, time_out: float | None = None) -> Received_message | N
         raise
 
 
+def FL_scat_receive(
+    mbox: int, sizes: Sequence[int], time_out: float | None = None
+) -> tuple[Received_message, tuple[bytes, ...]] | None:
+    """Receive a message as FL_receive does; cut the data into these sizes, and the rest."""
+    found = FL_receive(mbox, time_out)
+    return None if found is None else (found, found.pieces(sizes))
+
+
+def FL_more_msgs(mbox: int) -> int:
+    """Return the number of messages that FL_receive returns without waiting for the daemon."""
+    return _layer(mbox).ready
+
+
+def FL_poll(mbox: int) -> int:
+    """Return about as many bytes as wait; 0 if nothing does. Some may be of the layer itself."""
+    return _layer(mbox).poll()
+
+
+def FL_get_gid_offset_memb_mess() -> int:
+    """Return where C has the group id in the data of a membership message; here `info` has it."""
+    return 0
+
+
+def FL_get_num_vs_offset_memb_mess() -> int:
+    """Return where C has the number of sets in the data of a membership message."""
+    return 12
+
+
+def FL_get_vs_set_offset_memb_mess() -> int:
+    """Return where C has the sets in the data of a membership message."""
+    return 16
+
+
 def Is_flush_req_mess(service_type: int) -> bool:
     """Return whether a flush is asked for."""
     return bool(service_type & FLUSH_REQ_MESS)
 
 
-def Is_subgroup_cast(service_type: int) -> bool:
+def Is_subgroup_mess(service_type: int) -> bool:
     """Return whether it was sent to some members only."""
     return bool(service_type & SUBGROUP_CAST)

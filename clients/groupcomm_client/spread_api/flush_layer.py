@@ -37,18 +37,25 @@ from groupcomm_client.spread_api.constants import (
 from groupcomm_client.spread_api.functions import (
     SP_leave,
     SP_multigroup_multicast,
+    SP_poll,
     SP_receive,
     SpreadError,
     keep_back,
 )
 from groupcomm_client.spread_api.mailbox import Received_message, membership_info
 
+DONT_BLOCK: Final = 0x10000000
 FLUSH_REQ_MESS: Final = 0x20000000
 SUBGROUP_CAST: Final = 0x40000000
 
 ILLEGAL_PARAM: Final = -24
+WOULD_BLOCK: Final = -25
+ILLEGAL_MESSAGE_TYPE: Final = -26
 ILLEGAL_STATE: Final = -27
 ILLEGAL_RECEIVERS: Final = -28
+
+FL_MIN_LEGAL_MESS_TYPE: Final = -32765
+"""The lowest type of a program's messages; Spread's layer has the three below for itself."""
 
 _HEAD: Final = struct.Struct("!B8sB")
 _DATA, _FLUSHED, _SUBGROUP = 0, 1, 2
@@ -136,6 +143,15 @@ class Flush:
 
     # ---- calls of programs ----
 
+    @property
+    def ready(self) -> int:
+        """Return the number of messages that wait for the program here."""
+        return len(self._ready)
+
+    def poll(self) -> int:
+        """Return the bytes that wait, an empty message counted as 1: here, and of the next one."""
+        return sum(max(1, len(found.message)) for found in self._ready) + SP_poll(self.mbox)
+
     def leave(self, name: str) -> None:
         """Ask to leave the group; nothing more is sent to it."""
         _check_name(name)
@@ -184,6 +200,8 @@ class Flush:
         _check_name(name)
         if not isinstance(mess, bytes | bytearray | memoryview):
             raise SpreadError(ILLEGAL_MESSAGE, f"a message is of type {type(mess).__name__}")
+        if isinstance(mess_type, int) and -0x8000 <= mess_type < FL_MIN_LEGAL_MESS_TYPE:
+            raise SpreadError(ILLEGAL_MESSAGE_TYPE, f"{mess_type} < {FL_MIN_LEGAL_MESS_TYPE}")
         group = self._groups.get(name)
         if group is None or not group.view:
             raise SpreadError(

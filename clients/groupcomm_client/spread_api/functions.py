@@ -4,7 +4,6 @@ Results that C writes through pointers are returned; a negative result of C is r
 `SpreadError` with that number. docs/spread-api.md has each function with its differences.
 """
 
-import itertools
 import secrets
 import sys
 import threading
@@ -34,6 +33,7 @@ from groupcomm_client.spread_api.constants import (
     ILLEGAL_SESSION,
     ILLEGAL_SPREAD,
     MESSAGE_TOO_LONG,
+    REJECT_AUTH,
     REJECT_ILLEGAL_NAME,
     SELF_DISCARD,
     level_of,
@@ -45,8 +45,8 @@ from groupcomm_client.spread_api.mailbox import (
     membership_info,
 )
 
-VERSION: Final = (0, 1, 0)
-"""The version of this package; the interface is that of Spread 4 and 5."""
+VERSION: Final = (5, 0, 1)
+"""The version of Spread whose interface this is."""
 
 _mailboxes: dict[int, Mailbox] = {}
 _lock = threading.Lock()
@@ -67,13 +67,38 @@ class SpreadError(Exception):
 
 
 def SP_version() -> tuple[int, int, int]:
-    """Return the major, minor and patch version."""
+    """Return the major, minor and patch version of Spread whose interface this is."""
     return VERSION
+
+
+def SP_strerror(error: int) -> str:
+    """Return the meaning of a number."""
+    return ERRORS.get(error, "unknown error")
 
 
 def SP_error(error: int) -> None:
     """Write the meaning of a number to standard error."""
-    print(f"SP_error: ({error}) {ERRORS.get(error, 'unknown error')}", file=sys.stderr)
+    print(f"SP_error: ({error}) {SP_strerror(error)}", file=sys.stderr)
+
+
+def SP_set_auth_method(
+    auth_name: str, auth_function: object = None, auth_data: object = None
+) -> None:
+    """Choose how sessions prove who they are; see SP_set_auth_methods."""
+    SP_set_auth_methods((auth_name,), (auth_function,), (auth_data,))
+
+
+def SP_set_auth_methods(
+    auth_name: Sequence[str], auth_function: Sequence[object] = (), auth_data: Sequence[object] = ()
+) -> None:
+    """Choose how sessions prove who they are: "NULL", Spread's name for no method, is the one.
+
+    Raises:
+        SpreadError: a method is another one. TLS and tokens prove who a program is.
+    """
+    if others := [name for name in auth_name if name != "NULL"]:
+        text = f"{', '.join(map(repr, others))}: NULL is the one method; TLS and tokens prove more"
+        raise SpreadError(REJECT_AUTH, text)
 
 
 # ---- sessions ----
@@ -240,10 +265,11 @@ def SP_multigroup_scat_multicast(
     scat_mess: Sequence[bytes],
 ) -> int:
     """Send pieces as one message to several groups."""
-    return SP_multigroup_multicast(mbox, service_type, groups, mess_type, _joined(scat_mess))
+    return SP_multigroup_multicast(mbox, service_type, groups, mess_type, joined(scat_mess))
 
 
-def _joined(pieces: Sequence[bytes]) -> bytes:
+def joined(pieces: Sequence[bytes]) -> bytes:
+    """Return pieces as one message; raise SpreadError if they are not bytes."""
     try:
         return b"".join(pieces)
     except TypeError as error:
@@ -317,12 +343,7 @@ def SP_scat_receive(
         for size in check_sequence("sizes", sizes):
             check_count("a size", size, 0)
     found = SP_receive(mbox, time_out)
-    if found is None:
-        return None
-    ends = list(itertools.accumulate(sizes))
-    cuts = [0, *ends[:-1], max(len(found.message), ends[-1] if ends else 0)]
-    pieces = tuple(found.message[a:b] for a, b in itertools.pairwise(cuts))
-    return found, pieces
+    return None if found is None else (found, found.pieces(sizes))
 
 
 def SP_poll(mbox: int) -> int:
@@ -359,6 +380,25 @@ def SP_get_vs_sets_info(message: Received_message) -> tuple[tuple[tuple[str, ...
     """
     info = SP_get_memb_info(message)
     return info.vs_sets, info.my_vs_set_index
+
+
+def SP_scat_get_memb_info(scattered: tuple[Received_message, tuple[bytes, ...]]) -> membership_info:
+    """Do what SP_get_memb_info does, with a result of SP_scat_receive."""
+    return SP_get_memb_info(scattered[0])
+
+
+def SP_scat_get_vs_sets_info(
+    scattered: tuple[Received_message, tuple[bytes, ...]],
+) -> tuple[tuple[tuple[str, ...], ...], int]:
+    """Do what SP_get_vs_sets_info does, with a result of SP_scat_receive."""
+    return SP_get_vs_sets_info(scattered[0])
+
+
+def SP_scat_get_vs_set_members(
+    scattered: tuple[Received_message, tuple[bytes, ...]], index: int
+) -> tuple[str, ...]:
+    """Do what SP_get_vs_set_members does, with a result of SP_scat_receive."""
+    return SP_get_vs_set_members(scattered[0], index)
 
 
 def SP_get_vs_set_members(message: Received_message, index: int) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """One mailbox: a blocking connection, and its events as Spread's messages."""
 
+import itertools
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -80,6 +82,12 @@ class Received_message:
     endian_mismatch: bool
     message: bytes
     info: membership_info | None = None
+
+    def pieces(self, sizes: Sequence[int]) -> tuple[bytes, ...]:
+        """Return the data in pieces of these sizes, and the rest."""
+        ends = list(itertools.accumulate(sizes))
+        cuts = [0, *ends[:-1], max(len(self.message), ends[-1] if ends else 0)]
+        return tuple(self.message[a:b] for a, b in itertools.pairwise(cuts))
 
 
 class Mailbox:

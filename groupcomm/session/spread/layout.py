@@ -36,6 +36,9 @@ JOIN: Final = 0x10000
 LEAVE: Final = 0x20000
 KILL: Final = 0x40000
 REJECT: Final = 0x400000
+MARKS: Final = 0x70000000
+"""Bits that mean nothing to a daemon: programs set them for their receivers. With 0x40000000 the
+flush layer says that the name of the group stands at the end of a message's data."""
 
 LITTLE_ENDIAN: Final = 0x80000080
 """The bits of a word that give its writer's byte order: all set little-endian, none set big."""

@@ -60,6 +60,8 @@ from groupcomm.session.spread.views import (
 from groupcomm.wire.bundle import (
     ASKED_SHIFT,
     BIG_ENDIAN,
+    BODY_HEAD_BYTES,
+    MARKED,
     PART_SHIFT,
     SELF_DISCARD,
     Bundle,
@@ -68,7 +70,7 @@ from groupcomm.wire.bundle import (
     decode_body_untrusted,
     encode_body,
 )
-from groupcomm.wire.messages import decode_messages_untrusted
+from groupcomm.wire.messages import MESSAGE_HEAD_BYTES, decode_messages_untrusted
 from groupcomm.wire.packet import Raw
 
 CARRIED: Final = (
@@ -93,7 +95,10 @@ HELD_BYTES: Final = 16 * 1024 * 1024
 """The most large messages of our own clients that have come in part; what is more is skipped."""
 
 _ASKED_MASK: Final = 0b11
-_MOST_PARTS: Final = 0xFF >> PART_SHIFT
+_PART_MASK: Final = 0b111
+_MARKS_SHIFT: Final = 28 - PART_SHIFT
+"""Between the place of the marks in a type and in the flags of a bundle."""
+
 _MOST_HEADS: Final = 1024
 _DELIVER: Final = int(FrameKind.DELIVER)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
@@ -109,9 +114,10 @@ _ABOUT_VIEWS: Final = frozenset(
 )
 _CONTROLS: Final = frozenset((layout.JOIN, layout.LEAVE, layout.KILL))
 _KINDS: Final = sum(SERVICES) | sum(_CONTROLS)
-"""The bits of type of which a client sets one; all others but SELF_DISCARD mean nothing."""
+"""The bits of type of which a client sets one."""
 
-_MEANT: Final = _KINDS | layout.SELF_DISCARD
+_OPTIONS: Final = layout.SELF_DISCARD | layout.MARKS
+"""The bits that it may set besides; all others are left out."""
 
 
 class SpreadSession:
@@ -251,8 +257,8 @@ class SpreadSession:
 
     def _accept_head(self, raw: bytes) -> Head:
         head = decode_head_untrusted(raw)
-        if head.type & ~_MEANT:
-            head = head._replace(type=head.type & _MEANT)
+        if head.type & ~(_KINDS | _OPTIONS):
+            head = head._replace(type=head.type & (_KINDS | _OPTIONS))
         kind = head.type & _KINDS
         if kind not in SERVICES and kind not in _CONTROLS:
             raise BadDatagram("type", f"a message of type {head.type:#x}")
@@ -268,7 +274,7 @@ class SpreadSession:
 
     def _on_request(self, head: Head, rest: bytes) -> bool:
         """Translate a message; return whether it asks for anything."""
-        kind = head.type & ~layout.SELF_DISCARD
+        kind = head.type & ~_OPTIONS
         names = decode_names(rest[: NAME_BYTES * head.groups])
         if kind == layout.KILL:
             self.ended = True
@@ -300,29 +306,38 @@ class SpreadSession:
         return True
 
     def _multicast(self, head: Head, groups: tuple[str, ...], data: bytes) -> None:
-        asked = SERVICES.index(head.type & ~layout.SELF_DISCARD)
+        asked = SERVICES.index(head.type & ~_OPTIONS)
         level = CARRIED[asked]
         flags = SELF_DISCARD if head.type & layout.SELF_DISCARD else 0
         flags |= BIG_ENDIAN if head.big_endian else 0
         flags |= asked << ASKED_SHIFT if asked != level else 0
-        parts = self._split(groups)
+        if marks := head.type & layout.MARKS:
+            flags |= MARKED | marks >> _MARKS_SHIFT
+        parts = self._split(groups, len(data))
         for number, part in enumerate(parts, 1):
             self._number += 1
-            bits = flags | (number << PART_SHIFT if len(parts) > 1 else 0)
-            self._bundler.add_message(self._number, head.tag, data, part, level, bits, False)
+            if not marks and len(parts) > 1:
+                flags = flags & ~(_PART_MASK << PART_SHIFT) | number << PART_SHIFT
+            self._bundler.add_message(self._number, head.tag, data, part, level, flags, False)
 
-    def _split(self, groups: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Return destinations in parts that leave half a bundle for data; most are one part."""
-        room = self._bundler.bundle_limit // 2
-        if names_bytes(groups) <= room:
+    def _split(self, groups: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
+        """Return the destinations of a message of `size` bytes in parts; nearly all are one part.
+
+        A message is one part, with one place in the order for all, if it fits a bundle, or if an
+        eighth of each bundle is left for data. The parts of others leave a quarter.
+        """
+        limit = self._bundler.bundle_limit
+        names = names_bytes(groups)
+        if names <= limit * 7 // 8 or BODY_HEAD_BYTES + names + MESSAGE_HEAD_BYTES + size <= limit:
             return [groups]
+        room = limit * 3 // 4
         parts: list[tuple[str, ...]] = []
         for group in groups:
             if parts and names_bytes((*parts[-1], group)) <= room:
                 parts[-1] = (*parts[-1], group)
             else:
                 parts.append((group,))
-        if len(parts) > _MOST_PARTS:
+        if len(parts) > _PART_MASK:
             raise BadDatagram("groups", f"{len(groups)} groups need {len(parts)} bundles")
         return parts
 
@@ -485,8 +500,8 @@ class SpreadSession:
 
     def _is_again(self, sender: MemberId, bundle: Bundle) -> bool:
         """Return whether the client has had this message as another of its parts."""
-        part = bundle.flags >> PART_SHIFT
-        if not part:
+        part = bundle.flags >> PART_SHIFT & _PART_MASK
+        if not part or bundle.flags & MARKED:
             return False
         head = bundle.message - (part - 1)
         if self._heads.get(sender) == head:
@@ -502,6 +517,8 @@ def _type_bits(bundle: Bundle) -> int:
     """Return the bits of type with which a message reaches clients: those that its sender set."""
     asked = bundle.flags >> ASKED_SHIFT & _ASKED_MASK
     bits = SERVICES[asked or bundle.level]
+    if bundle.flags & MARKED:
+        bits |= bundle.flags << _MARKS_SHIFT & layout.MARKS
     return bits | layout.SELF_DISCARD if bundle.flags & SELF_DISCARD else bits
 
 

@@ -42,20 +42,28 @@ SHARED_BYTES: Final = 4 * 1024 * 1024
 """The most bytes of messages that sessions share: those of 400 changes of a group of 300."""
 
 _ID_BYTES: Final = 12
+_VIEW_BYTES: Final = 8
 _SETS = struct.Struct("<II")
 _COUNT = struct.Struct("<I")
-_PLACE = struct.Struct("!QQQHHI")  # a view of daemons: counter and incarnation; a position
+_VIEW = struct.Struct("!QQ")  # of daemons: its counter and incarnation
+_PLACE = struct.Struct("!QHHI")  # a position in it
 
 
 def group_id(group: str, position: Position) -> bytes:
-    """Return the 12 bytes that stand for a group's view: equal where its positions are equal."""
+    """Return the 12 bytes that stand for a group's view: equal where its positions are equal.
+
+    The first two numbers of the three are those of the view of the daemons, as Spread's are. Two
+    views of a group within one of these have equal ids once in 2**32 times.
+    """
     view, time, ring, bundle, message = position
     counter, daemon, incarnation = view
-    place = _PLACE.pack(counter, incarnation, time, ring, bundle, message)
-    digest = hashlib.blake2b(
-        place + f"{daemon}#{group}".encode(), digest_size=_ID_BYTES, person=b"spread view"
-    )
-    return digest.digest()
+    whole = _VIEW.pack(counter, incarnation) + daemon.encode()
+    place = _PLACE.pack(time, ring, bundle, message) + group.encode()
+    return _hash(whole, _VIEW_BYTES) + _hash(place, _ID_BYTES - _VIEW_BYTES)
+
+
+def _hash(data: bytes, size: int) -> bytes:
+    return hashlib.blake2b(data, digest_size=size, person=b"spread view").digest()
 
 
 def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:

@@ -121,7 +121,9 @@ class Delivery:
                 found.update(members.get(group, {}))
                 found.update(members.get(reading(group), {}))
                 continue
-            target = item.targets.get(group) if item.targets is not None else None
+            target = None if item.targets is None else item.targets.get(group)
+            if target is None and item.targets is not None:
+                target = process.table.connected.get(group)
             if target is None or target.home is not process:
                 continue
             if process not in target.disconnected_at:
@@ -163,6 +165,8 @@ class Delivery:
         where, seen, owed = progress.get(process, (stay, 0, now))
         if where is not stay:
             seen, owed = 0, now  # another view: all fragments are delivered again
+        if not seen and process is item.sender.home:
+            item.begins = (event.time, event.ring, event.bundle)
         both = {client: None for client in owed if client in now}
         seen += 1
         progress[process] = (stay, seen, both)

@@ -176,6 +176,7 @@ class Tables:
             self._stages.connected(process, client)
         table.connected[client.name] = client
         table.known.add(client)
+        table.came[client] = (event.time, event.ring, event.bundle)
 
     def disconnected(self, stay: Stay, client: ClientRecord, event: Release) -> None:
         """Note that a disconnect is released; call `changed` before."""

@@ -4,14 +4,8 @@ P4."""
 from collections import deque
 from typing import Final
 
-from groupcomm.sim.checkers.places import (
-    Position,
-)
-from groupcomm.sim.checkers.records import (
-    ClientRecord,
-    Item,
-    Shown,
-)
+from groupcomm.sim.checkers.places import Place, Position
+from groupcomm.sim.checkers.records import ClientRecord, Item, Shown, TableRecord
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.trace.events import Ask, Bounce, Deliver, Member, Quiet
@@ -219,11 +213,19 @@ def _comes_back(item: Item, name: str) -> bool:
     table, position = item.home_table, item.position
     if not item.at_home or table is None or position is None:
         return False
-    target = item.targets[name]
-    if target is None or target not in table.known:
-        return True
-    gone = table.gone.get(target)
-    return gone is not None and gone < position[1:4]
+    place = position[1:4]
+    begins, target = item.begins or place, item.targets[name]
+    owners = [c for c in table.known if c.name == name] if target is None else [target]
+    return not any(
+        _is_there(table, owner, begins) and _is_there(table, owner, place) for owner in owners
+    )
+
+
+def _is_there(table: TableRecord, client: ClientRecord, place: Place) -> bool:
+    """Return whether a client was connected at a place."""
+    if client not in table.known or table.came.get(client, place) > place:
+        return False
+    return table.gone.get(client, place) >= place
 
 
 PairKey = tuple[str, Position, Position, str]

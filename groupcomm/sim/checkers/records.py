@@ -53,6 +53,8 @@ class Item:
         floor_x2: the same of group views (X2).
         seen: for a CAUSAL message, the view of each destination that its sender had seen (V2).
         mark: the number that stands for it in a hash over a set of messages (V2).
+        begins: the place of the first fragment that its sender's daemon has released; None if it is
+            whole.
         position: the position of its release; None before that.
         at_home: whether all of it is released at its sender's daemon.
         home_part: the part of a view in which it was released at its sender's daemon; None before.
@@ -76,6 +78,7 @@ class Item:
         "accepted",
         "answered",
         "at_home",
+        "begins",
         "bounced",
         "causes",
         "claims",
@@ -133,6 +136,7 @@ class Item:
         self.floor_x1 = self.floor_x2 = BEFORE
         self.seen: tuple[Position | None, ...] | None = None
         self.mark = new_mark()
+        self.begins: Place | None = None
         self.position: Position | None = None
         self.home_part: ViewPart | None = None
         self.home_table: TableRecord | None = None
@@ -529,17 +533,19 @@ class TableRecord:
         groups: the clients in each group, in order; its readers under `reading` of its name.
         members: the daemon's own clients in each group, readers as before.
         connected: all connected clients by name.
+        came: the clients whose connects were released since the table began, and their places.
         known: clients that were connected since the table began.
         gone: the clients among these whose disconnects were released since, and the places of
             these.
     """
 
-    __slots__ = ("connected", "gone", "groups", "known", "members")
+    __slots__ = ("came", "connected", "gone", "groups", "known", "members")
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[ClientRecord, None]] = {}
         self.members: dict[str, dict[ClientRecord, None]] = {}
         self.connected: dict[str, ClientRecord] = {}
+        self.came: dict[ClientRecord, Place] = {}
         self.known: set[ClientRecord] = set()
         self.gone: dict[ClientRecord, Place] = {}
 

@@ -3,7 +3,6 @@
 import google_crc32c
 
 from groupcomm.trace.events import (
-    Bounce,
     Deliver,
     Dview,
     Member,
@@ -13,8 +12,8 @@ from groupcomm.trace.events import (
     Trans,
 )
 from tests.generators.changing.records import Announcement, View
-from tests.generators.records import CONNECT, LATER, Bundle, Log, Place, Sent, Session
-from tests.generators.sessions import AbstractSessions
+from tests.generators.records import CONNECT, LATER, Bundle, Log, Sent, Session
+from tests.generators.sessions import NEVER, AbstractSessions
 
 
 class ChangingSessions(AbstractSessions):
@@ -29,7 +28,6 @@ class ChangingSessions(AbstractSessions):
         self.welcomed: dict[Session, None] = {}
         self._daemons: tuple[str, ...] = ()
         self._majority: bool | None = None
-        self._ends: dict[Session, Place] = {}  # disconnects released in this view
         self._early: list[tuple[Session, Deliver]] = []  # deliveries for sessions without a welcome
 
     # ---- views ----
@@ -51,12 +49,12 @@ class ChangingSessions(AbstractSessions):
         self._majority = view.majority
         self.names = {}
         self._groups = {}
-        self._ends = {}
         for daemon in view.daemons:
             brought: Announcement = view.announcements[daemon.identity]
             self.names.update({session.name: session for session in brought.sessions})
             for group, members in brought.groups.items():
                 self._groups.setdefault(group, []).extend(members)
+        self._stays = dict.fromkeys(self.names.values(), ((0, 0, 0), NEVER))
         position = (self._view, 0, 0, 0, 0)
         text = repr(sorted((g, [s.identity for s in m]) for g, m in self._groups.items()))
         digest = f"{google_crc32c.value(text.encode()):08x}"
@@ -93,14 +91,11 @@ class ChangingSessions(AbstractSessions):
     def control(self, bundle: Bundle) -> None:
         """Apply a connect, join, leave or disconnect."""
         session = bundle.client
-        gone = session in self.gone
         super().control(bundle)
         if bundle.kind == CONNECT and session.home == self._identity:
             self.welcomed[session] = None
             self._show_daemons(session)
             session.down.extend(event for other, event in self._early if other is session)
-        if not gone and session in self.gone:
-            self._ends[session] = bundle.key
 
     def _deliver(
         self, session: Session, sender: Session, message: Sent, position: TracePosition | None
@@ -117,17 +112,3 @@ class ChangingSessions(AbstractSessions):
         if not session.ended:
             order = Order(LATER, session.identity, bundle.first, position, transitional)
             session.down.append(order)
-
-    def bounce(self, bundle: Bundle) -> None:
-        """Send back messages whose receiver, at their place, is not connected."""
-        session = bundle.client
-        if session.ended:
-            return
-        for index, message in enumerate(bundle.messages):
-            number, position = message.number, self.position(bundle, index)
-            for name, target in bundle.targets:
-                there = target is not None and (
-                    self.names.get(name) is target or self._ends.get(target, (0, 0, 0)) > bundle.key
-                )
-                if not there:
-                    session.down.append(Bounce(LATER, session.identity, number, name, position))

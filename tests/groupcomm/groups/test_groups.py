@@ -196,15 +196,46 @@ def test_what_is_released_before_its_position_waits_for_the_verdict() -> None:
 
 def test_a_name_without_owner_comes_back_and_its_next_owner_gets_nothing() -> None:
     stage = stage_with_members()
-    stage.connect(1, 3, "dora")
     stage.release(0, messages(1, "anna", "#dora#b", targets=(0,)))
     assert stage.audience[0].bounced == [(1, 1, "#dora#b")]
+    stage.connect(1, 3, "dora")
     stage.disconnect(1, 3, "dora")
     stage.connect(1, 4, "dora")
-    stage.audience[1].delivered.clear()
     stage.release(0, messages(1, "anna", "#dora#b", targets=(3,), number=2))
     assert stage.audience[0].bounced[1:] == [(1, 2, "#dora#b")]
     assert [entry for entry in stage.audience[1].delivered if entry[0] == 4] == []
+
+
+@pytest.mark.parametrize("level", [RELIABLE, FIFO, CAUSAL, AGREED, SAFE])
+def test_a_name_whose_connect_the_senders_daemon_did_not_know_gets_the_message(
+    level: ServiceLevel,
+) -> None:
+    stage = stage_with_members()
+    stage.connect(1, 3, "dora")
+    sent = stage.place(0, messages(1, "anna", "#dora#b", level=level, targets=(0,)))
+    for groups in reversed(stage.groups):
+        groups.deliver(sent)
+    assert stage.audience[1].delivered == [(3, 1)]
+    stage.disconnect(1, 3, "dora")
+    stage.groups[0].settle(stage.time)
+    assert stage.audience[0].bounced == []
+
+
+@pytest.mark.parametrize("level", [RELIABLE, AGREED])
+def test_a_name_that_appears_between_fragments_comes_back(level: ServiceLevel) -> None:
+    stage = stage_with_members()
+    for index in range(3):
+        stage.release(0, fragment(1, "anna", index, "#dora#b", level=level, targets=(0,)))
+        if index == 0:
+            stage.connect(1, 3, "dora")
+    for groups in stage.groups:
+        groups.settle(stage.time)
+    assert stage.audience[1].delivered == []
+    assert stage.audience[0].bounced == [(1, 1, "#dora#b")]
+    for index in range(3):
+        stage.release(0, fragment(1, "anna", index, "#dora#b", number=2, targets=(0,)))
+    assert stage.audience[1].delivered == [(3, 2)] * 3
+    assert stage.audience[0].bounced == [(1, 1, "#dora#b")]
 
 
 def test_a_message_in_fragments_comes_back_once_by_its_last_one() -> None:

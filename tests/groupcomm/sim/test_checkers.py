@@ -175,7 +175,8 @@ def test_what_the_rules_allow_is_no_violation() -> None:
     for seed in range(VALID):
         events = list(history(seed))
         for index, event in enumerate(events):
-            if isinstance(event, Deliver) and event.level == 0:
+            fewer = harmless["lost"] <= harmless["overtaken"]
+            if fewer and isinstance(event, Deliver) and event.level == 0:
                 changed = [*events[:index], *events[index + 1 :]]
                 harmless["lost"] += 1
             elif swapped := _swap_reliable(events, index):
@@ -186,7 +187,7 @@ def test_what_the_rules_allow_is_no_violation() -> None:
             assert not fast(changed).violations, f"seed {seed}, event {index}"
             assert not reference_check(changed), f"seed {seed}, event {index}"
             break
-    assert min(harmless["lost"], harmless["overtaken"]) >= 3
+    assert min(harmless["lost"], harmless["overtaken"]) >= 10
 
 
 def _swap_reliable(events: list[TraceEvent], index: int) -> list[TraceEvent] | None:

@@ -114,3 +114,20 @@ def test_a_name_that_appears_between_fragments_is_still_nobody() -> None:
     assert heir.connected
     assert received(heir) == []
     assert bounced(sender) == [number]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_who_has_connected_gets_what_is_sent_to_its_name_from_then_on(level: ServiceLevel) -> None:
+    """Even at a daemon that does not know the session yet."""
+    checked = CheckedCluster(plain_settings(daemons=2))
+    cluster = checked.cluster
+    sender = cluster.connect("sender", 0)
+    cluster.run(1.0)
+    owner = cluster.connect("name", 1)
+    while not owner.connected:
+        cluster.run(0.0001)
+    sizes = [1, 1, 10_000]
+    sent = [sender.multicast([owner.name], bytes(size), level=level) for size in sizes]
+    checked.finish()
+    assert received(owner) == sent
+    assert bounced(sender) == []

@@ -121,12 +121,30 @@ def test_a_service_is_sent_at_its_level_and_reported_unchanged(
     assert told[48:] == encode_names([b"room"]) + b"x"
 
 
-@pytest.mark.parametrize("more", [0x200, 0x1000, 0x80000, 0x400000, 0x1000000, 0x40000000])
+def passed_on(session: SpreadSession, sent: bytes) -> list[Head]:
+    """Return the heads with which a client's messages reach another client of Spread."""
+    told = [
+        session.translate(b"".join(encode_delivery("#ben#b", 2, (1, 0, at), bundle.body)))
+        for at, bundle in enumerate(bundles(session.receive_untrusted(sent)))
+    ]
+    return [decode_head_untrusted(one[:HEAD_BYTES]) for one in told if one]
+
+
+@pytest.mark.parametrize("more", [0x200, 0x1000, 0x80000, 0x400000, 0x1000000])
 def test_bits_that_are_no_service_are_left_out(more: int) -> None:
-    session = opened()
-    (bundle,) = bundles(session.receive_untrusted(request(16 | 0x40 | more, [b"room"], b"x")))
-    told = session.translate(b"".join(encode_delivery("#ben#b", 2, (1, 0, 0), bundle.body)))
-    assert decode_head_untrusted(told[:48]).type == 16 | 0x40
+    (head,) = passed_on(opened(), request(16 | 0x40 | more, [b"room"], b"x"))
+    assert head.type == 16 | 0x40
+
+
+@pytest.mark.parametrize("marks", [1, 2, 4, 7])
+@pytest.mark.parametrize("service", [1, 2, 4, 8, 16, 32])
+def test_marks_for_receivers_arrive_as_the_sender_has_set_them(service: int, marks: int) -> None:
+    """The flush layer marks messages to a part of a group so, and appends the group's name."""
+    type_ = service | 0x40 | marks << 28
+    for groups in ([b"#ben#b"], [b"#%010d#%019d" % (user, user) for user in range(100)]):
+        heads = passed_on(opened(), request(type_, groups, b"x", tag=3))
+        assert {(head.type, head.tag) for head in heads} == {(type_, 3)}
+        assert sum(head.groups for head in heads) == len(groups), "nobody is left out"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +196,22 @@ def test_a_network_view_has_a_set_for_each_view_that_daemons_came_from() -> None
     transition = session.translate(encode_origins({"a": 0}) + encode_transition())
     assert decode_head_untrusted(transition[:48]) == Head(0x2000, b"room", 0, 0, False, 12)
     assert transition[48:] == told[144:156]
+
+
+def test_group_ids_tell_views_apart_and_have_the_view_of_daemons_in_front() -> None:
+    later = ViewId(8, "a", 1)
+    places = [
+        Position(view, time, ring, 0, 0)
+        for view in (VIEW, later)
+        for time in (5, 6)
+        for ring in (0, 1)
+    ]
+    ids = {(group, at): views.group_id(group, at) for group in ("room", "hall") for at in places}
+    assert len(set(ids.values())) == len(ids)
+    assert {len(one) for one in ids.values()} == {12}
+    for view in (VIEW, later):
+        assert len({one[:8] for (_, at), one in ids.items() if at.view == view}) == 1
+    assert len({one[:8] for one in ids.values()}) == 2
 
 
 def test_the_offset_leads_to_the_clients_own_set() -> None:
@@ -329,6 +363,16 @@ def test_what_was_skipped_is_remembered_within_a_bound(monkeypatch: pytest.Monke
         session.translate(parts_of(BEN, number, 3000)[0])
     assert session.skipped > 2 * module._MOST_HEADS
     assert len(session._skipped) <= module._MOST_HEADS
+
+
+@pytest.mark.parametrize(("length", "count", "size"), [(31, 32, 10_000), (31, 35, 1), (26, 43, 1)])
+def test_a_message_to_many_groups_has_one_place_in_the_order_for_all(
+    length: int, count: int, size: int
+) -> None:
+    """A limit of 1192 bytes is that of the packets of 1340 bytes that daemons send by default."""
+    groups = [b"%0*d" % (length, number) for number in range(count)]
+    (head,) = passed_on(opened(1192), request(16, groups, bytes(size)))
+    assert (head.groups, head.size) == (count, size)
 
 
 def test_a_long_list_of_groups_goes_out_in_parts_and_comes_once() -> None:
