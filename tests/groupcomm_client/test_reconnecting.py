@@ -1,5 +1,6 @@
 """A connection that outlasts its daemon, and says what may have been missed: all three kinds."""
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -81,7 +82,8 @@ def test_what_was_sent_is_in_doubt_until_it_is_accepted(kind: Kind, cluster: Loc
             await ann.multicast("g", b"x")
             await until(kind, ann, Message)
             await until_accepted(kind, ann)
-            cluster["a"].kill()
+            cluster["a"].signal(signal.SIGSTOP)  # it must get the message before it ends
+            threading.Timer(0.2, cluster["a"].kill).start()
             with pytest.raises(OrderUnknown):
                 await ann.multicast_ordered("g", b"y")
             start = starting(cluster["a"])

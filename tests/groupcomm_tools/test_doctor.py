@@ -176,8 +176,9 @@ def test_a_clock_that_was_never_set_or_is_set_meanwhile() -> None:
 # ---- daemons ----
 
 
-def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
+def test_a_cluster_that_is_well(cluster: RunningCluster, tmp_path: Path) -> None:
     shell = Shell(cluster.address("a"))
+    shell.environment["XDG_RUNTIME_DIR"] = str(tmp_path)  # where no daemon of another test listens
     words = ("doctor", "--config", str(cluster.config), "--name", "a")
     where = ("--address", cluster.address("a"), "--other", cluster.address("b"))
     status, output, messages = shell.tell(*words, *where, "--json")
@@ -191,7 +192,7 @@ def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
     assert (status, "view: all are in it: a, b" in output) == (0, True), output
     status, output, _ = shell.tell(*words)  # no daemon listens at the socket of the file
     assert status == 1
-    assert "PROBLEM daemon: cannot connect" in output
+    assert "PROBLEM daemon: cannot connect" in output, output
     assert "\n        -> start it: groupcomm daemon --config" in output
     assert "PROBLEM address: UDP" in output, "it is a's, which cannot be known"
     assert "\nskipped the rest: view, files, " in output

@@ -179,7 +179,8 @@ def test_a_late_job_is_given_to_another_worker(kind: Kind, cluster: RunningClust
                 with pytest.raises(JobLost):
                     await hang(first, third)
                 second = await quick.next()
-                assert (second.id, second.attempt, first.lost) == (first.id, 2, True)
+                assert (second.id, first.lost) == (first.id, True)
+                assert second.attempt >= 2, "more if this machine stood still for a deadline"
                 second.extend()
                 second.done()
                 await quick.flush()
