@@ -17,6 +17,7 @@ from groupcomm.sim.attackers.roles import (
     check_roles,
     draw_epoch_s,
     draw_evicted,
+    draw_unit_us,
     least_suite,
 )
 from groupcomm.sim.byzantine.liar import Lying, draw_liars, draw_lying
@@ -291,6 +292,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         attackers=roles,
         evicted=evicted,
         epoch_s=draw_epoch_s(random_for(seed, "epochs"), roles),
+        unit_us=draw_unit_us(random_for(seed, "units"), roles),
         rosters=options.rosters,
         versions=options.versions,
         targets=options.targets,

@@ -59,7 +59,7 @@ class Row:
 
     def __str__(self) -> str:
         without = "-" if self.without is None else self.without
-        told = f"{self.role:9} {self.suite:5} {self.seeds:6} {self.views:6} {without:>8}"
+        told = f"{self.role:11} {self.suite:5} {self.seeds:6} {self.views:6} {without:>8}"
         return f"{told} {len(self.failed):7}"
 
 
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(options.first, options.first + options.seeds)
     campaign = Campaign(seeds, options.roles, options.duration_s, options.workers)
     all_well = True
-    print("role      suite  seeds  views  without  failed", flush=True)
+    print("role        suite  seeds  views  without  failed", flush=True)
     for suite in options.suites:
         for row in campaign.run_suite(suite):
             all_well &= row.is_well

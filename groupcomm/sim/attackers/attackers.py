@@ -14,11 +14,21 @@ import attrs
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.sim.attackers.attack import Attack, AttackContext
+from groupcomm.sim.attackers.entitled import Crowd, FreeSender, Joiner
 from groupcomm.sim.attackers.evicted import Evicted
 from groupcomm.sim.attackers.keyholder import KeyHolder
 from groupcomm.sim.attackers.outsiders import LocalUser
 from groupcomm.sim.attackers.programs import RogueProgramsAttack
-from groupcomm.sim.attackers.roles import EVICTED, NOTHING, PROGRAM, RING_KEY, USER
+from groupcomm.sim.attackers.roles import (
+    CROWD,
+    EVICTED,
+    FREE_SENDER,
+    JOINER,
+    NOTHING,
+    PROGRAM,
+    RING_KEY,
+    USER,
+)
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.network.network import Network
@@ -31,6 +41,9 @@ PLAYERS: Final = {
     EVICTED: Evicted,
     PROGRAM: RogueProgramsAttack,
     USER: LocalUser,
+    JOINER: Joiner,
+    CROWD: Crowd,
+    FREE_SENDER: FreeSender,
 }
 LOOK_US: Final = SECOND // 50
 

@@ -15,6 +15,9 @@ RING_KEY: Final = "ring-key"
 EVICTED: Final = "evicted"
 PROGRAM: Final = "program"
 USER: Final = "user"
+JOINER: Final = "joiner"
+CROWD: Final = "crowd"
+FREE_SENDER: Final = "free-sender"
 
 ROLES: Final = {
     NOTHING: "hears and sends everything, without a key",
@@ -22,10 +25,25 @@ ROLES: Final = {
     EVICTED: "has everything that a daemon had when it was evicted",
     PROGRAM: "was admitted by a daemon whose rules allow it nothing",
     USER: "is another user of each host, which sends from its addresses and is admitted nowhere",
+    JOINER: "has programs that may join groups of some names",
+    CROWD: "has many programs that may join one group, see its members and send to it",
+    FREE_SENDER: "has programs that may send to groups without members",
 }
 
 FOR_SUITE_2: Final = frozenset((RING_KEY, EVICTED))
 """The roles for suite 2 only: without identities, the ring's key makes one every daemon."""
+
+ENTITLED: Final = {
+    JOINER: Rule(("token:joiner",), ("x.*",), frozenset((Verb.JOIN,))),
+    CROWD: Rule(
+        ("token:crowd",), ("x.crowd",), frozenset((Verb.JOIN, Verb.SEND, Verb.SEE_MEMBERS))
+    ),
+    FREE_SENDER: Rule(("token:free-sender",), ("x.*",), frozenset((Verb.SEND,))),
+}
+"""The roles of programs with a small right, and the right."""
+
+UNITS_US: Final = (6, 300)
+"""The choices for the time of a unit of work, where such programs cause work."""
 
 FOR_SEALS: Final = frozenset((NOTHING, USER))
 """The roles that need seals: anybody can make a checksum."""
@@ -36,7 +54,7 @@ POLITE: Final = "unix:polite"
 EPOCHS_S: Final = (Rekeying().epoch_s, Rekeying().epoch_s, 2.0, 0.5)
 """The choices for the length of an epoch: new secrets only with each view, or all the time."""
 
-_RULES: Final = Access((Rule((POLITE,), ("*",), frozenset(Verb), names=("*",)),))
+_POLITE_RULE: Final = Rule((POLITE,), ("*",), frozenset(Verb), names=("*",))
 
 
 def parse_roles(text: str) -> tuple[str, ...]:
@@ -81,7 +99,14 @@ def least_suite(roles: tuple[str, ...]) -> int:
 
 def rules_against(roles: tuple[str, ...]) -> Access:
     """Return the rules of all daemons: none, unless programs attack."""
-    return _RULES if {PROGRAM, USER} & set(roles) else Access()
+    if not {PROGRAM, USER, *ENTITLED} & set(roles):
+        return Access()
+    return Access((_POLITE_RULE, *(rule for role, rule in ENTITLED.items() if role in roles)))
+
+
+def draw_unit_us(rng: Random, roles: tuple[str, ...]) -> int:
+    """Draw the time of a unit of work, in microseconds."""
+    return rng.choice(UNITS_US) if ENTITLED.keys() & set(roles) else 0
 
 
 def draw_evicted(rng: Random, roles: tuple[str, ...], daemons: int) -> int | None:

@@ -436,10 +436,8 @@ class Crowd:
                 print(json.dumps(answer), flush=True)
 
     def _go_on(self) -> None:
-        for _ in range(len(self._to_connect)):
-            program = self._to_connect.popleft()
-            if not program.connect():
-                self._to_connect.append(program)
+        while self._to_connect and self._to_connect[0].connect():
+            self._to_connect.popleft()  # otherwise a queue is full, and so they may all be
         while self._joins and self._joins[0][0] <= time.monotonic():
             _, program, groups = self._joins.popleft()
             program.join(groups)

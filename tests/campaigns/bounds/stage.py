@@ -154,23 +154,23 @@ class Stage:
 
     @asynccontextmanager
     async def loaded(self, views_due: int = 0) -> AsyncIterator[None]:
-        """Measure lone messages, and the daemons that stay, while the block puts load on them.
+        """Measure lone messages, and daemons that live on, while the block puts load on them.
 
         Args:
             views_due: the views of daemons that the block causes; more are lost views.
         """
-        before = [await self._look(self.cluster[name]) for name in STAY]
+        before = await self._look_at_all()
         await trio.sleep(CALM_S)
         self._bystander.begin()
         yield
         self.load = await self._bystander.end()
-        after = [await self._look(self.cluster[name]) for name in STAY]
-        pairs = list(zip(before, after, strict=True))
+        after = await self._look_at_all()
+        pairs = [(before[pid], found) for pid, found in after.items() if pid in before]
         steps = [[n - m for n, m in zip(b.steps, a.steps, strict=True)] for a, b in pairs]
-        worst = max(after, key=lambda each: each.longest_ms)
+        worst = max(after.values(), key=lambda each: each.longest_ms)
         self.figures |= {
             "cpu_s": round(sum(b.cpu_s - a.cpu_s for a, b in pairs), 2),
-            "rss_mb": round(max(each.rss for each in after) / 1e6, 1),
+            "rss_mb": round(max(each.rss for each in after.values()) / 1e6, 1),
             "longest_ms": worst.longest_ms,
             "did": worst.did,
             "long": dict(sum((b.long - a.long for a, b in pairs), Counter())),
@@ -178,6 +178,11 @@ class Stage:
         self.bar("views_lost", max(b.views - a.views for a, b in pairs) - views_due, 0)
         self.bar("messages_missed", self.load.missed, 0)
         self.bar("step_p999_ms", max(1000 * quantile_s(each, 0.999) for each in steps), STEP_MS)
+
+    async def _look_at_all(self) -> dict[int, Look]:
+        """Return what there is to see of each daemon that runs, by the number of its process."""
+        running = [daemon for daemon in self.cluster.daemons.values() if daemon.running]
+        return {daemon.pid: await self._look(daemon) for daemon in running}
 
     async def _look(self, daemon: LocalDaemon) -> Look:
         async with connect(str(daemon.unix), options=PATIENT) as connection:

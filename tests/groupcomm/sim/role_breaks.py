@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from groupcomm.config.view import Incarnation
+from groupcomm.engine import intake, session_output
 from groupcomm.engine.access_control import AccessControl
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Refused
@@ -14,6 +15,7 @@ from groupcomm.security.layout import HEAD_BYTES, Channel, Opened, ReplayWindow
 from groupcomm.security.opening import Opener
 from groupcomm.security.sealing import Encrypt
 from groupcomm.security.secret_sealing import SecretOpener, SecretSealer
+from groupcomm.session import daemon_session
 from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
 from tests.mutants.mutant import Right, mutant
@@ -147,6 +149,18 @@ def whoever_sends_is_heard(opens: Right, strangers: Right) -> tuple[Right, Right
 
     open_: Callable[..., bytes] = seals_are_not_checked.variant(opens)
     return open_, open_stranger
+
+
+# ---- programs with a small right ----
+
+
+@mutant(
+    *((intake, "STEP_WORK"), (intake, "SESSION_WORK"), (session_output, "STEP_FRAMES")),
+    (daemon_session, "MOST_BACKLOG_WORK"),
+)
+def steps_have_no_bound(*_: int) -> tuple[int, ...]:
+    """A step does all that was asked for, and delivers all that there is."""
+    return (10**6,) * 4
 
 
 BREAKS: Final = (

@@ -8,19 +8,21 @@ from groupcomm.sim.attackers import attackers
 from groupcomm.sim.attackers.evicted import Evicted
 from groupcomm.sim.attackers.keyholder import KeyHolder
 from groupcomm.sim.attackers.programs import RogueProgramsAttack
-from groupcomm.sim.attackers.roles import FOR_SUITE_2, ROLES, parse_roles
+from groupcomm.sim.attackers.roles import ENTITLED, FOR_SUITE_2, ROLES, UNITS_US, parse_roles
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.run import RunResult, run_seed
+from groupcomm.sim.run import RunResult, run, run_seed
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm_tools.campaign import replay_command
 from groupcomm_tools.cli import main
-from tests.groupcomm.sim.role_breaks import BREAKS
+from tests.groupcomm.sim.role_breaks import BREAKS, steps_have_no_bound
 from tests.mutants.mutant import Mutant
 
 PLAYED = [
     (role, suite) for role in ROLES for suite in (1, 2) if suite == 2 or role not in FOR_SUITE_2
 ]
 FINDING_SEEDS = range(1, 5)
+HEAVY = ("joiner", "free-sender")
+"""Roles that `crowd` stands for."""
 
 
 def small(role: str, **options: object) -> Options:
@@ -35,7 +37,10 @@ def told(result: RunResult) -> list[str]:
 @pytest.mark.parametrize(
     ("role", "suite", "seed", "faults"),
     [
-        pytest.param(role, suite, seed, faults, marks=[pytest.mark.long] * (suite != of_gate))
+        pytest.param(
+            *(role, suite, seed, faults),
+            marks=[pytest.mark.long] * (suite != of_gate or role in ENTITLED),
+        )
         for seed, faults, of_gate in ((1, "none", 1), (2, "all", 2))
         for role, suite in PLAYED
     ],
@@ -49,8 +54,15 @@ def test_no_property_is_violated_whoever_attacks(
     assert result.deliveries >= 50
 
 
-def test_all_roles_together_achieve_no_more() -> None:
-    options = Options(attackers=tuple(ROLES), duration_s=2.0, suite=2, daemons=4)
+@pytest.mark.parametrize(
+    "roles",
+    [
+        tuple(role for role in ROLES if role not in ENTITLED),
+        pytest.param(tuple(ROLES), marks=pytest.mark.long),
+    ],
+)
+def test_several_roles_together_achieve_no_more(roles: tuple[str, ...]) -> None:
+    options = Options(attackers=roles, duration_s=2.0, suite=2, daemons=4)
     result = run_seed(5, options)
     assert not told(result), replay_command(5, options)
     assert result.deliveries >= 50
@@ -68,7 +80,10 @@ def watched(settings: Settings) -> Cluster:
 
 @pytest.mark.parametrize(
     ("role", "suite"),
-    [pytest.param(*each, marks=[pytest.mark.long] * (each[1] != 2)) for each in PLAYED],
+    [
+        pytest.param(role, suite, marks=[pytest.mark.long] * (suite != 2 or role in HEAVY))
+        for role, suite in PLAYED
+    ],
 )
 def test_without_faults_there_are_the_same_views_as_without_an_attacker(
     role: str, suite: int
@@ -101,6 +116,16 @@ def test_seeds_of_a_role_find_what_holds_against_it_when_it_is_taken_away(
     options = small(role, suite=2 if role in FOR_SUITE_2 else 1, faults="none")
     with bug.active():
         assert any(run_seed(seed, options).findings for seed in FINDING_SEEDS)
+
+
+@pytest.mark.verification
+@pytest.mark.parametrize("role", ENTITLED)
+def test_programs_with_a_small_right_end_views_once_steps_have_no_bound(role: str) -> None:
+    drawn = draw_settings(3, small(role, faults="none"))
+    settings = attrs.evolve(drawn, unit_us=max(UNITS_US))
+    assert not told(run(settings))
+    with steps_have_no_bound.active():
+        assert any("leave their view" in text for text in told(run(settings)))
 
 
 # ---- an attacker that does nothing proves nothing ----
