@@ -43,6 +43,8 @@ from groupcomm.session.daemon_frames import (
     encode_ordered,
     encode_refused,
     encode_stopping,
+    encode_transition,
+    encode_view_id,
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.liveness import PeerWatch
@@ -147,12 +149,8 @@ class LocalSessions:
         self._view = view
         self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several, readers=readers)
-        for session in self.by_connection.values():
-            if session.is_notified:
-                before = session.state
-                self._output.ready[session.connection] = None
-                if not session.push_view_id(view):
-                    self._cut_off(session, before)
+        self._output.push_all_changes()
+        self._notify_all(encode_view_id(view))
 
     def end_regular(self, daemons: Sequence[str]) -> None:
         """Tell the sessions that the regular part of the view is over.
@@ -160,12 +158,13 @@ class LocalSessions:
         `daemons` are the transitional members, of which sessions with ORIGINS are notified.
         """
         self.came_from(lambda: dict.fromkeys(daemons, 0))
+        self._notify_all(encode_transition())
+
+    def _notify_all(self, frame: bytes) -> None:
+        """Send a frame about the view of the daemons to all sessions that get it."""
         for session in self.by_connection.values():
             if session.is_notified:
-                before = session.state
-                self._output.ready[session.connection] = None
-                if not session.push_transition():
-                    self._cut_off(session, before)
+                self._push(session, (frame,))
 
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
@@ -300,7 +299,7 @@ class LocalSessions:
         if self.now >= self.acceptance.due:
             self.acceptance.tell(self.now, self.by_connection, self._push)
         if self.now >= self._output.held.due:
-            self._output.ready.update(self._output.held.pop_due(self.now))
+            self._output.push_due_changes()
         if self._output.ready:
             output.ready, self._output.ready = self._output.ready, {}
         if self._fed or self._held_back:
@@ -472,6 +471,7 @@ class LocalSessions:
 
     def set_rules(self, access: Access, quotas: Quotas) -> None:
         """Apply new rules: sessions that may no longer be in a group have to leave it."""
+        self._output.push_all_changes()  # rules decide who may share them
         self.access_control.set_rules(access, quotas)
         for session in list(self.by_connection.values()):
             session.allowed.clear()
@@ -506,6 +506,7 @@ class LocalSessions:
     def _end(self, session: DaemonSession, code: int, reason: str) -> None:
         """End a session at once; the bundles that it has submitted are still sent."""
         if session.state <= DaemonSessionState.DRAINING:
+            self._output.push_changes(session)
             session.close(code, reason)
             self._begin_end(session)
 

@@ -27,7 +27,6 @@ from groupcomm.names import check_user
 from groupcomm.session.bundler import TARGET_BYTES
 from groupcomm.session.daemon_frames import (
     encode_closed,
-    encode_transition,
     encode_view_id,
     encode_welcome,
 )
@@ -295,7 +294,9 @@ class DaemonSession:
             if self.state is DaemonSessionState.CONNECTING
             else DaemonSessionState.LEAVING
         )
-        return self.push(encode_welcome(self.member, bundle_limit)) and self.push_view_id(view)
+        return self.push(encode_welcome(self.member, bundle_limit)) and self.push(
+            encode_view_id(view)
+        )
 
     def close(self, code: int, reason: str) -> None:
         """Queue CLOSED with the reason, and accept nothing more; closing twice is allowed."""
@@ -544,14 +545,6 @@ class DaemonSession:
         return bundles
 
     # ---- output ----
-
-    def push_view_id(self, view: DaemonView) -> bool:
-        """Push the view of the positions that follow; return what `push` returns."""
-        return self.push(encode_view_id(view))
-
-    def push_transition(self) -> bool:
-        """Push the end of the regular part of the last view; return what `push` returns."""
-        return self.push(encode_transition())
 
     def push(self, *frame: Raw, droppable: bool = False) -> bool:
         """Queue a whole frame, which may be shared with other sessions.

@@ -22,8 +22,10 @@ from groupcomm.session.daemon_frames import (
     encode_abort,
     encode_delivery,
     encode_ordered,
+    encode_transition,
     encode_undeliverable,
     encode_view,
+    encode_view_id,
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.frames import encode_bundle_head, encode_bye, encode_hello
@@ -319,8 +321,8 @@ def test_positions_are_of_the_view_that_was_announced_last() -> None:
     pair = Pair()
     later = ViewId(4, "d1", 1)
     begun = DaemonView(id=later, daemons=("d1",), majority=None)
-    pair.daemon.push_transition()
-    pair.daemon.push_view_id(begun)
+    pair.daemon.push(encode_transition())
+    pair.daemon.push(encode_view_id(begun))
     pair.daemon.push(encode_ordered(1, POSITION._replace(view=later)))
     assert pair.events() == [
         Transition(VIEW),
