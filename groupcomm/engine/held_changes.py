@@ -11,13 +11,13 @@ the group is. Readers at the same places share the same bytes.
 
 from itertools import chain
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 MANY: Final = 64
 """The local members from which on changes of a group are held: to fewer they go out at once."""
 
-WRITES_A_S: Final = 5_000
-"""The writes of held changes in a second: a tenth of a processor."""
+WRITES_A_S: Final = 2_000
+"""The writes of held changes in a second: a twentieth of a processor."""
 
 MOST_HOLD_S: Final = 0.5
 """The longest time for which a change waits, however many members get it."""
@@ -42,43 +42,23 @@ class ChangeLog:
     """The changes of one group that wait for some of its members.
 
     Attributes:
+        entries: the changes, each with its number among those of all logs.
+        first: the place of the first entry.
+        sent: at the end of the present round all readers have what is before this place.
         others: the connections of local members that cannot share them, and get a frame for each.
     """
 
-    __slots__ = ("_entries", "_first", "_kept", "others")
+    __slots__ = ("entries", "first", "others", "sent")
 
     def __init__(self) -> None:
+        self.entries: list[tuple[int, bytes]] = []
+        self.first = self.sent = 0
         self.others: dict[int, None] = {}
-        self._entries: list[tuple[int, bytes]] = []  # each with its number among those of all logs
-        self._first = 0  # the place of the first entry
-        self._kept = 0  # what is before this place is forgotten at the end of the round
 
     @property
     def end(self) -> int:
         """Return the place of a session that has everything."""
-        return self._first + len(self._entries)
-
-    def append(self, number: int, frame: bytes) -> None:
-        """Add a change."""
-        self._entries.append((number, frame))
-
-    def behind(self, place: int) -> list[tuple[int, bytes]]:
-        """Return the entries from a place on."""
-        return self._entries[place - self._first :]
-
-    def begin_round(self) -> None:
-        """Note that each reader gets what is here now."""
-        self._kept = self.end
-
-    def end_round(self) -> int:
-        """Forget what each reader has got; return the bytes of the rest."""
-        del self._entries[: self._kept - self._first]
-        self._first = self._kept
-        return sum(len(frame) for _, frame in self._entries)
-
-
-Places: TypeAlias = dict[ChangeLog, int]
-"""The places of one session in the logs that it reads."""
+        return self.first + len(self.entries)
 
 
 class HeldChanges:
@@ -86,8 +66,8 @@ class HeldChanges:
 
     Attributes:
         logs: by group, the logs of the groups of which changes wait.
-        waiting: by connection, the readers of these logs, and the sessions for which frames wait in
-            their output.
+        waiting: by connection, the places of its readers in these logs; also sessions without any,
+            for which frames wait in their output.
         due: when they go out; inf if nothing waits.
     """
 
@@ -110,7 +90,7 @@ class HeldChanges:
     def clear(self) -> None:
         """Begin anew: nothing waits."""
         self.logs: dict[str, ChangeLog] = {}
-        self.waiting: dict[int, Places] = {}
+        self.waiting: dict[int, dict[ChangeLog, int]] = {}
         self.due = inf
         self._bytes = 0  # of all entries
         self._round: list[int] = []  # those that did not get what waits for them yet
@@ -119,7 +99,7 @@ class HeldChanges:
     def append(self, log: ChangeLog, frame: bytes) -> None:
         """Hold a change of a group for all readers of its log."""
         self._appended += 1
-        log.append(self._appended, frame)
+        log.entries.append((self._appended, frame))
         self._joined.clear()
         self._bytes += len(frame)
         self.due = min(self.due, self._quiet_from if self._bytes < MOST_BYTES else -inf)
@@ -138,7 +118,8 @@ class HeldChanges:
         key = tuple(places.items())
         found = self._joined.get(key)
         if found is None:
-            entries = sorted(chain.from_iterable(log.behind(place) for log, place in key))
+            lacking = (log.entries[place - log.first :] for log, place in key)
+            entries = sorted(chain.from_iterable(lacking))
             found = self._joined[key] = b"".join([frame for _, frame in entries])
         for log in places:
             places[log] = log.end
@@ -151,7 +132,7 @@ class HeldChanges:
         if not self._round:
             self._round, self.due = list(self.waiting), -inf
             for log in self.logs.values():
-                log.begin_round()
+                log.sent = log.end
         now_served, self._round = self._round[:SESSIONS_A_STEP], self._round[SESSIONS_A_STEP:]
         found = [(each, self.pop(each)) for each in now_served if each in self.waiting]
         self._joined.clear()
@@ -162,7 +143,11 @@ class HeldChanges:
     def _end_round(self, now: float) -> None:
         """Forget what was sent; begin anew if nothing has come since this round began."""
         self._quiet_from = now + hold_s(len(self.waiting))
-        self._bytes = sum(log.end_round() for log in self.logs.values())
+        self._bytes = 0
+        for log in self.logs.values():
+            del log.entries[: log.sent - log.first]
+            log.first = log.sent
+            self._bytes += sum(len(frame) for _, frame in log.entries)
         if self._bytes:
             self.due = self._quiet_from
         else:

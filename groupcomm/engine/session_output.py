@@ -135,7 +135,7 @@ class SessionOutput:
         by_connection: the sessions by connection number, from the beginning of a client's stream
             until no daemon knows the session and that stream has ended.
         ready: the connections with new output.
-        held: the connections whose changes of groups wait for further ones.
+        held: the changes of large groups that wait, and the connections that they wait for.
         slow_receivers: the sessions for which all senders wait.
         traffic: counts of the messages that sessions have sent and received.
         access_control: the rules for sessions.
@@ -337,7 +337,7 @@ class SessionOutput:
         """Have a member get the changes that follow."""
         if self._lists_shown.shares(session, group):
             self.held.read(session.connection, log)
-        else:
+        elif session.wants_views(group):
             log.others[session.connection] = None
 
     def _leave_log(self, member: MemberId, group: str) -> None:

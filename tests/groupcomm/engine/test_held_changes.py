@@ -87,7 +87,7 @@ def test_a_log_has_only_what_was_appended_since_the_last_round_began() -> None:
         assert len(held.pop_due(held.due)) == SESSIONS_A_STEP
         held.append(log, b"1")
         assert len(held.pop_due(held.due)) == 1
-        assert len(log._entries) == 1
+        assert len(log.entries) == 1
 
 
 def test_neither_the_time_nor_the_bytes_of_changes_that_wait_grow_without_a_bound() -> None:
