@@ -646,6 +646,7 @@ class LocalSessions:
         """End a local session for all daemons, and free its name."""
         session = self.by_connection[connection]
         before = session.state
+        self._output.push_changes(session)
         session.disconnect()
         self.access_control.forget(session)
         if before is DaemonSessionState.GONE:

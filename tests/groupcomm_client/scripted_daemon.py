@@ -14,7 +14,9 @@ from groupcomm.session.daemon_frames import (
     encode_answer,
     encode_delivery,
     encode_ordered,
+    encode_transition,
     encode_view,
+    encode_view_id,
 )
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.liveness import PeerWatch
@@ -190,9 +192,9 @@ class ScriptedDaemon:
             comes = BOB not in self._groups[CHAT]
             self._change(CHAT, BOB, Cause.JOIN if comes else Cause.LEAVE)
         else:
-            self._session.push_transition()
+            self._session.push(encode_transition())
             self.told.append(Transition(self._view))
             self._view = self._view._replace(counter=self._view.counter + 1)
             view = DaemonView(id=self._view, daemons=("a", "b"), majority=True)
-            self._session.push_view_id(view)
+            self._session.push(encode_view_id(view))
             self.told.append(view)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from math import inf
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groupcomm.engine import held_changes, session_output
@@ -283,6 +283,7 @@ class Crowd:
 
 
 @given(acts=ACTS)
+@example([*(("leave", number, group) for number in range(1, 6) for group in (0, 1)), ("bye", 0, 0)])
 def test_each_session_gets_the_same_bytes_as_if_nothing_was_held(
     acts: list[tuple[str, int, int]],
 ) -> None:
