@@ -24,7 +24,7 @@ from groupcomm.events import Cause, Connected, GroupView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.session.client_session import ClientSession
-from groupcomm.session.daemon_session import DaemonSession
+from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
@@ -200,6 +200,27 @@ def test_n_joins_cost_the_outputs_of_n_members_few_entries_and_not_the_square(
     ]
     assert members == [len(programs)] * len(programs)
     assert pushed <= MANY * (MANY + 1) // 2 + 5 * len(programs)
+
+
+def test_a_member_that_reads_nothing_is_cut_off_by_its_limit_and_the_others_go_on() -> None:
+    clients = Clients(SessionLimits(unreliable_drop_bytes=0, output_cap_bytes=8000))
+    programs = [clients.connect(f"u{number}") for number in range(MANY + 2)]
+    slow, churner, *others = programs
+    sessions = clients.core.sessions.by_connection
+    for program in programs:
+        clients.sessions[program].join("g")
+        clients.talk(program)
+    for turn in range(100):
+        change = clients.sessions[churner].leave if turn % 2 else clients.sessions[churner].join
+        if turn:
+            change("g")
+        clients.now += hold_s(len(programs))
+        clients.talk(churner)
+        told = [clients.heard(other) for other in others]
+        assert sessions[slow].output_bytes <= 8000
+    assert sessions[slow].too_slow
+    assert all(not sessions[other].too_slow for other in others)
+    assert all(told), "each has heard of the last change"
 
 
 # ---- the same output as if nothing was held ----
