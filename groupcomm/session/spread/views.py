@@ -14,7 +14,7 @@ The offset counts from the first set, in bytes. All numbers are little-endian, a
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
@@ -44,8 +44,8 @@ _CAUSES: Final = {
 SHARED_BYTES: Final = 4 * 1024 * 1024
 """The most bytes of messages that sessions share: those of 400 changes of a group of 300."""
 
-SHARED_CHANGES: Final = 1024
-"""The most changes that sessions share, and the most groups whose lists are kept for that."""
+MOST_LISTS: Final = 1024
+"""The most groups whose lists are kept, to work out the next change of each."""
 
 _ID_BYTES: Final = 12
 _SETS = struct.Struct("<II")
@@ -99,6 +99,32 @@ class SharedChange(NamedTuple):
     together: bool
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The latest values of a kind, SHARED_BYTES of them at most, or the last one."""
+
+    __slots__ = ("_bytes", "_kept")
+
+    def __init__(self) -> None:
+        self._kept: dict[K, tuple[V, int]] = {}
+        self._bytes = 0
+
+    def get(self, key: K) -> V | None:
+        """Return a value; None if it is not kept."""
+        found = self._kept.get(key)
+        return None if found is None else found[0]
+
+    def keep(self, key: K, value: V, size: int) -> None:
+        """Keep a value of `size` bytes, which has no other of its key."""
+        self._kept[key] = value, size
+        self._bytes += size
+        while self._bytes > SHARED_BYTES and len(self._kept) > 1:
+            self._bytes -= self._kept.pop(next(iter(self._kept)))[1]
+
+
 class SharedChanges:
     """Changes of groups that the sessions of one listener share: each is worked out once for all.
 
@@ -106,13 +132,12 @@ class SharedChanges:
     oldest changes are forgotten: for sessions that are far behind they are worked out anew.
     """
 
-    __slots__ = ("_by_frame", "_bytes", "_lists", "_messages")
+    __slots__ = ("_by_frame", "_lists", "_messages")
 
     def __init__(self) -> None:
         self._lists = GroupLists()
-        self._by_frame: dict[bytes, SharedChange] = {}
-        self._messages: dict[tuple[str, Position, int], bytes] = {}  # by group, id of view, members
-        self._bytes = 0
+        self._by_frame = Recent[tuple[bytes, ViewId], SharedChange]()
+        self._messages = Recent[tuple[str, Position, int], bytes]()  # by group, view, members
 
     def regular(self, view: GroupView, size: int) -> bytes:
         """Return the regular message of a view of so many members that is not of the network.
@@ -122,10 +147,8 @@ class SharedChanges:
         key = view.group, view.id, size
         message = self._messages.get(key)
         if message is None:
-            message = self._messages[key] = encode_regular(view, {})
-            self._bytes += len(message)
-            while self._bytes > SHARED_BYTES and len(self._messages) > 1:
-                self._bytes -= len(self._messages.pop(next(iter(self._messages))))
+            message = encode_regular(view, {})
+            self._messages.keep(key, message, len(message))
         return message
 
     def apply(
@@ -146,11 +169,10 @@ class SharedChanges:
         Raises:
             BadDatagram: the frame does not decode, or does not fit the view that is held.
         """
-        found = self._by_frame.get(frame)
-        if found is None or found.view.id.view != daemons:
-            found = self._by_frame[frame] = self._work_out(frame, held, daemons, origins)
-            if len(self._by_frame) > SHARED_CHANGES:
-                self._by_frame.pop(next(iter(self._by_frame)))
+        found = self._by_frame.get((frame, daemons))
+        if found is None:
+            found = self._work_out(frame, held, daemons, origins)
+            self._by_frame.keep((frame, daemons), found, len(found.regular))
         view = held.get(found.view.group)
         if view is None or view.id != found.before:
             raise BadDatagram(UNFIT, f"a change of {found.view.group!r} follows another view")
@@ -169,7 +191,7 @@ class SharedChanges:
             raise BadDatagram(UNFIT, f"a change of {change.group!r}, of which no view is held")
         lists = self._lists
         if not lists.holds(before):  # others are further
-            if len(lists) >= SHARED_CHANGES:
+            if len(lists) >= MOST_LISTS:
                 lists = self._lists = GroupLists()
             lists.hold(before, before.members[0])
         view = lists.apply(change, None)

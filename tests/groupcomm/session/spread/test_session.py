@@ -488,5 +488,6 @@ def test_messages_that_are_shared_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     quick, slow = in_the_room(shared), in_the_room(shared)
     changes = list(map(encode_difference, joins(20)))
     expected = [quick.translate(change) for change in changes]
-    assert sum(map(len, shared._messages.values())) <= 2000 + len(expected[-1])
+    for recent in (shared._messages, shared._by_frame):
+        assert recent._bytes == sum(size for _, size in recent._kept.values()) <= 2000
     assert [slow.translate(change) for change in changes] == expected, "encoded anew"
