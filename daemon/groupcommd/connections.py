@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from math import inf
+from time import monotonic
 from typing import Final
 
 import trio
@@ -35,7 +36,7 @@ from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.session.frames import ALIVE_BYTES
 from groupcomm.session.requests import Price
-from groupcomm.wire.packet import Raw
+from groupcomm.wire.packet import parts_behind
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
 from groupcommd.credentials import TlsCredentials
@@ -43,7 +44,7 @@ from groupcommd.listeners import Listener, Refusals, TlsListener
 from groupcommd.local_users import origin_of
 from groupcommd.peer_names import PeerRefused
 from groupcommd.process import MAX_CONNECTIONS
-from groupcommd.spread_socket import SpreadBroken, SpreadSocket
+from groupcommd.spread_socket import MAX_PARTS, SpreadBroken, SpreadSocket
 
 HELLO_S: Final = 5.0
 """A client that has not sent its HELLO in this time is disconnected."""
@@ -66,11 +67,11 @@ WRITE_BYTES: Final = 256 * 1024
 WRITES_A_TURN: Final = 256
 """Connections that one turn writes to, some 1.5 ms; the others have theirs in the next rounds."""
 
+WRITE_S: Final = 0.003
+"""The time after which a turn writes to no further connection: some get much, as Spread's do."""
+
 ENDS_A_ROUND: Final = 16
 """Connections that end in one round of the event loop, each with its session and its task."""
-
-MAX_PARTS: Final = 1024
-"""The parts of one write: the system accepts no more (IOV_MAX)."""
 
 ACCEPT_PAUSE_S: Final = 0.1
 
@@ -430,16 +431,18 @@ class Connections:
         Where many are ready they wait for their turn, so that other daemons and the programs that
         get little need not wait for all of them.
         """
-        now, later = list(ready), self._unwritten
-        later.update(dict.fromkeys(now[WRITES_A_TURN // 2 :]))
-        now = now[: WRITES_A_TURN // 2]
-        now += islice(later, WRITES_A_TURN - len(now))
-        for number in now:
-            later.pop(number, None)
+        until, now, later = monotonic() + WRITE_S, list(ready), self._unwritten
+        later.update(dict.fromkeys(now))
+        longest = list(islice(later, WRITES_A_TURN))
+        turns = chain.from_iterable(zip_longest(now[: WRITES_A_TURN // 2], longest))
+        for number in islice((turn for turn in turns if turn in later), WRITES_A_TURN):
+            del later[number]
             connection = self._open.get(number)
             if connection is not None and not connection.writing:
                 self._write(connection)
                 self._shut_if_written(connection)
+            if monotonic() >= until:
+                break
         if later:
             self._unfed.set()
 
@@ -485,7 +488,7 @@ class Connections:
                         break
                     connection.pending = parts
                 sent = connection.socket.sendmsg(connection.pending[:MAX_PARTS])
-                connection.pending = _behind(connection.pending, sent)
+                connection.pending = parts_behind(connection.pending, sent)
         except BlockingIOError:
             if not connection.writing:
                 connection.writing = True
@@ -512,15 +515,6 @@ class Connections:
         with trio.move_on_after(seconds):
             while self._unwritten or any(c.writing for c in self._open.values()):
                 await trio.sleep(0.01)
-
-
-def _behind(parts: list[Raw], size: int) -> list[Raw]:
-    """Return the rest of the parts after their first `size` bytes."""
-    for index, part in enumerate(parts):
-        if size < len(part):
-            return [memoryview(part)[size:], *parts[index + 1 :]]
-        size -= len(part)
-    return []
 
 
 LISTENER_SHARE: Final = 4

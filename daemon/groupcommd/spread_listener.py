@@ -19,7 +19,7 @@ from groupcomm.host.addresses import Address
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.spread.handshake import Handshake, State
 from groupcomm.session.spread.session import SpreadSession
-from groupcomm.session.spread.views import SharedMessages
+from groupcomm.session.spread.views import SharedChanges
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.connection import AuthenticatedPeer
 from groupcommd.half_messages import HalfMessages
@@ -67,7 +67,7 @@ class SpreadListener(Listener):
         self._own = own
         self._log = BoundedLog()
         self._halves = HalfMessages()
-        self._shared = SharedMessages()
+        self._shared = SharedChanges()
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
         """Send a program the reason of its refusal, in its protocol; see `Listener`.

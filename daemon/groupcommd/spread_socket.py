@@ -9,14 +9,17 @@ import logging
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from groupcomm.errors import BadDatagram
 from groupcomm.session.requests import Price
 from groupcomm.session.spread.session import HELD_BYTES, SpreadSession
-from groupcomm.wire.packet import Raw
+from groupcomm.wire.packet import Raw, parts_behind
 from groupcommd.bounded_log import BoundedLog
 from groupcommd.half_messages import HalfMessages
+
+MAX_PARTS: Final = 1024
+"""The parts of one write: the system accepts no more (IOV_MAX)."""
 
 
 class SpreadBroken(ConnectionAbortedError):
@@ -55,7 +58,7 @@ class SpreadSocket:
         self._counted = 0  # messages that had come whole when the half one was noted
         self._log = log
         self._session = session
-        self._unsent = memoryview(b"")
+        self._unsent: list[Raw] = []
         self._owed = 0  # the size of the frames in these bytes
         self._skipped = 0  # messages of this session
 
@@ -131,16 +134,17 @@ class SpreadSocket:
         if not self._owed:
             data = b"".join(parts)
             try:
-                self._unsent = memoryview(self._session.translate(data))
+                self._unsent = [*self._session.translate_in_parts(data)]
             except BadDatagram as error:
                 raise SpreadBroken(str(error)) from None
             self._owed = len(data)
             if self._session.skipped > self._skipped:
                 self._note_skipped()
         while self._unsent:
-            self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        sent, self._owed = self._owed, 0
-        return sent
+            sent = self._socket.sendmsg(self._unsent[:MAX_PARTS])
+            self._unsent = parts_behind(self._unsent, sent)
+        size, self._owed = self._owed, 0
+        return size
 
     def _note_skipped(self) -> None:
         """Count the messages that were skipped; log the first one of the session."""

@@ -71,10 +71,14 @@ class ListsShown:
             int, set[str]
         ] = {}  # by connection, groups of which it holds only itself
 
-    @property
-    def is_whole_everywhere(self) -> bool:
-        """Return whether all sessions that want views may see all members, and could before."""
-        return not self._hidden and not self._access_control.rules.restricts
+    def shares(self, session: DaemonSession, group: str) -> bool:
+        """Return whether a member gets the same differences of a group as others that do."""
+        return (
+            session.takes_differences
+            and session.wants_views(group)
+            and group not in self._hidden.get(session.connection, ())
+            and self._access_control.may_see_members(session, group)
+        )
 
     def frame_for(self, session: DaemonSession, frames: ChangeFrames, *, own: bool) -> bytes:
         """Return the frame with a change for a session; `own`: it has itself joined or left."""

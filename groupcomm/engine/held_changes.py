@@ -1,27 +1,36 @@
 """Held changes: changes of groups that follow each other fast are written together.
 
 Pure. ``now`` is in seconds. Where N programs join a group at once, each of the N members gets N
-changes, and to write each one by itself would be most of the work of its daemon. The first change
-after a quiet time goes out at once; those that follow wait in the outbox of their session, and go
-out with whatever else it gets meanwhile. So no order changes, and a change is told a little later
-at most: the more members wait for it, the longer, so that these writes take a small part of the
-processor however large the group is.
+changes, and to handle each one for each member would be most of the work of its daemon. The first
+change after a quiet time goes out at once. Those that follow are appended to the log of their
+group, once for all of its readers; each reader has a place in it. What is behind that place goes
+out before whatever else the session gets, so no order changes, and after a while in any case: the
+more members wait, the longer, so that these writes take a small part of the processor however large
+the group is. Readers at the same places share the same bytes.
 """
 
+from itertools import chain
 from math import inf
 from typing import Final
 
 MANY: Final = 64
 """The local members from which on changes of a group are held: to fewer they go out at once."""
 
-WRITES_A_S: Final = 5_000
-"""The writes of held changes in a second: a tenth of a processor."""
+WRITES_A_S: Final = 2_000
+"""The writes of held changes in a second: a twentieth of a processor."""
 
 MOST_HOLD_S: Final = 0.5
 """The longest time for which a change waits, however many members get it."""
 
-HELD_A_FRAME: Final = 4
-"""The changes that are put into outboxes in the time that a frame takes with its write."""
+MOST_BYTES: Final = 64 * 1024
+"""The bytes of changes that wait; with more they go out at once."""
+
+SESSIONS_A_STEP: Final = 256
+"""The sessions to which one step sends what waits for them; the others follow in the next steps."""
+
+
+SHARED_A_FRAME: Final = 4
+"""The sessions that begin to share the changes of a group in the time of a frame and its write."""
 
 
 def hold_s(receivers: int) -> float:
@@ -29,39 +38,124 @@ def hold_s(receivers: int) -> float:
     return min(MOST_HOLD_S, receivers / WRITES_A_S)
 
 
-class HeldChanges:
-    """The sessions whose outboxes have changes that wait.
+class ChangeLog:
+    """The changes of one group that wait for some of its members.
 
     Attributes:
-        waiting: their connections.
+        entries: the changes, each with its number among those of all logs.
+        first: the place of the first entry.
+        sent: at the end of the present round all readers have what is before this place.
+        others: the connections of local members that cannot share them, and get a frame for each.
+    """
+
+    __slots__ = ("entries", "first", "others", "sent")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, bytes]] = []
+        self.first = self.sent = 0
+        self.others: dict[int, None] = {}
+
+    @property
+    def end(self) -> int:
+        """Return the place of a session that has everything."""
+        return self.first + len(self.entries)
+
+
+class HeldChanges:
+    """The changes that wait, and the sessions that they wait for.
+
+    Attributes:
+        logs: by group, the logs of the groups of which changes wait.
+        waiting: by connection, the places of its readers in these logs; also sessions without any,
+            for which frames wait in their output.
         due: when they go out; inf if nothing waits.
     """
 
-    __slots__ = ("_quiet_from", "due", "waiting")
+    __slots__ = (
+        "_appended",
+        "_bytes",
+        "_joined",
+        "_quiet_from",
+        "_round",
+        "due",
+        "logs",
+        "waiting",
+    )
 
     def __init__(self) -> None:
-        self.waiting: dict[int, None] = {}
-        self.due = inf
         self._quiet_from = -inf  # from then on a change goes out at once
+        self._appended = 0
+        self.clear()
 
-    def must_wait(self, receivers: int, now: float) -> bool:
-        """Return whether a change waits that is delivered now, to so many sessions."""
-        if receivers < MANY:
-            return False
-        if now < self._quiet_from:
-            return True
-        self._quiet_from = now + hold_s(receivers)
-        return False
+    def clear(self) -> None:
+        """Begin anew: nothing waits."""
+        self.logs: dict[str, ChangeLog] = {}
+        self.waiting: dict[int, dict[ChangeLog, int]] = {}
+        self.due = inf
+        self._bytes = 0  # of all entries
+        self._round: list[int] = []  # those that did not get what waits for them yet
+        self._joined: dict[tuple[tuple[ChangeLog, int], ...], bytes] = {}  # by places
+
+    def append(self, log: ChangeLog, frame: bytes) -> None:
+        """Hold a change of a group for all readers of its log."""
+        self._appended += 1
+        log.entries.append((self._appended, frame))
+        self._joined.clear()
+        self._bytes += len(frame)
+        self.due = min(self.due, self._quiet_from if self._bytes < MOST_BYTES else -inf)
+
+    def read(self, connection: int, log: ChangeLog) -> None:
+        """Let a session read what comes into a log from now on."""
+        self.waiting.setdefault(connection, {})[log] = log.end
 
     def hold(self, connection: int) -> None:
-        """Note that changes for a session wait in its outbox."""
-        self.waiting[connection] = None
-        self.due = self._quiet_from
+        """Note that a frame for a session waits in its output, besides those in a log."""
+        self.waiting.setdefault(connection, {})
 
-    def pop_due(self, now: float) -> dict[int, None]:
-        """Return the sessions whose changes have waited long enough."""
-        if now < self.due:
-            return {}
-        found, self.waiting = self.waiting, {}
-        self.due, self._quiet_from = inf, now + hold_s(len(found))
+    def pop(self, connection: int) -> bytes:
+        """Return all changes that a session lacks, in their order; b"" if it lacks none."""
+        places = self.waiting[connection]
+        key = tuple(places.items())
+        found = self._joined.get(key)
+        if found is None:
+            lacking = (log.entries[place - log.first :] for log, place in key)
+            entries = sorted(chain.from_iterable(lacking))
+            found = self._joined[key] = b"".join([frame for _, frame in entries])
+        for log in places:
+            places[log] = log.end
         return found
+
+    def pop_due(self, now: float) -> list[tuple[int, bytes]]:
+        """Return connections, as many as one step may serve, and what they lack of the logs."""
+        if now < self.due:
+            return []
+        if not self._round:
+            self._round, self.due = list(self.waiting), -inf
+            for log in self.logs.values():
+                log.sent = log.end
+        now_served, self._round = self._round[:SESSIONS_A_STEP], self._round[SESSIONS_A_STEP:]
+        found = [(each, self.pop(each)) for each in now_served if each in self.waiting]
+        self._joined.clear()
+        if not self._round:
+            self._end_round(now)
+        return found
+
+    def _end_round(self, now: float) -> None:
+        """Forget what was sent; begin anew if nothing has come since this round began."""
+        self._quiet_from = now + hold_s(len(self.waiting))
+        self._bytes = 0
+        for log in self.logs.values():
+            del log.entries[: log.sent - log.first]
+            log.first = log.sent
+            self._bytes += sum(len(frame) for _, frame in log.entries)
+        if self._bytes:
+            self.due = self._quiet_from
+        else:
+            self.clear()
+
+    def leave(self, connection: int, group: str) -> None:
+        """Note that a session, which lacks nothing, is no member of a group any more."""
+        log = self.logs.get(group)
+        if log is not None:
+            log.others.pop(connection, None)
+            self.waiting.get(connection, {}).pop(log, None)

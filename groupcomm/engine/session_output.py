@@ -12,7 +12,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.engine.access_control import AccessControl
 from groupcomm.engine.change_frames import ChangeFrames, ListsShown
 from groupcomm.engine.counters import Traffic
-from groupcomm.engine.held_changes import HELD_A_FRAME, HeldChanges
+from groupcomm.engine.held_changes import MANY, SHARED_A_FRAME, ChangeLog, HeldChanges
 from groupcomm.events import CausalContext, Cause, MemberId
 from groupcomm.groups.changes import GroupChange
 from groupcomm.level import ServiceLevel
@@ -136,7 +136,7 @@ class SessionOutput:
         by_connection: the sessions by connection number, from the beginning of a client's stream
             until no daemon knows the session and that stream has ended.
         ready: the connections with new output.
-        held: the connections whose changes of groups wait for further ones.
+        held: the changes of large groups that wait, and the connections that they wait for.
         slow_receivers: the sessions for which all senders wait.
         traffic: counts of the messages that sessions have sent and received.
         access_control: the rules for sessions.
@@ -195,7 +195,7 @@ class SessionOutput:
     def forget(self, connection: int) -> None:
         """Forget the wishes of a connection: its stream has ended."""
         self.ready.pop(connection, None)
-        self.held.waiting.pop(connection, None)
+        self.held.waiting.pop(connection, None)  # the logs go on without it
         self._lists_shown.forget(connection)
         self.causes_frames.wanted.discard(connection)
         self.principals.discard(connection)
@@ -212,6 +212,8 @@ class SessionOutput:
 
         One that is held is sent with the next frame that is not, and soon in any case.
         """
+        if session.connection in self.held.waiting:
+            self.push_changes(session)
         state = session.state
         if state is _OPEN or state is _LEAVING:
             if not held:
@@ -224,6 +226,31 @@ class SessionOutput:
                 self.slow_receivers.add(session, self.now, self.block_s)
         elif state is _CONNECTING or state is _WITHDRAWING:
             session.early.append((frame, droppable))
+
+    def push_changes(self, session: DaemonSession) -> None:
+        """Send a session the changes that wait for it, so that another frame may follow."""
+        if session.connection in self.held.waiting:
+            changes = self.held.pop(session.connection)
+            if changes:
+                self.push(session, (changes,))
+
+    def push_all_changes(self) -> None:
+        """Send all changes that wait; those that come next wait for sessions as they are then."""
+        for connection in list(self.held.waiting):
+            self._push_late(connection, self.held.pop(connection))
+        self.held.clear()
+
+    def push_due_changes(self) -> None:
+        """Send changes that have waited long enough, to as many sessions as one step may."""
+        for connection, changes in self.held.pop_due(self.now):
+            self._push_late(connection, changes)
+
+    def _push_late(self, connection: int, changes: bytes) -> None:
+        session = self.by_connection.get(connection)
+        if session is not None:
+            self.ready[connection] = None  # a frame that is held may be in its outbox
+            if changes:
+                self.push(session, (changes,))
 
     def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
         for connection in connections:
@@ -275,22 +302,51 @@ class SessionOutput:
 
         Each form is encoded once for all sessions that get it.
         """
-        frames, shown = ChangeFrames(change), self._lists_shown
-        held = change.cause is not Cause.NETWORK and self.held.must_wait(len(connections), self.now)
-        shared = (frames.difference(),) if shown.is_whole_everywhere and change.before else None
+        frames, shown, group = ChangeFrames(change), self._lists_shown, change.group
+        for member in change.left:
+            self._leave_log(member, group)
+        log = self.held.logs.get(group)
+        if change.before is not None and change.cause is not Cause.NETWORK:
+            if log is None and len(connections) >= MANY:
+                log = self._open_log(connections, group)
+            if log is not None:
+                self.held.append(log, frames.difference())
+                connections = log.others
         for connection in connections:
             session = self.by_connection.get(connection)
-            if session is None or not session.wants_views(change.group):
-                continue
-            if shared is not None and session.takes_differences:
-                self.push(session, shared, held=held)
-            else:
-                self.push(session, (shown.frame_for(session, frames, own=False),), held=held)
+            if session is not None and session.wants_views(group):
+                frame = shown.frame_for(session, frames, own=False)
+                self.push(session, (frame,), held=log is not None)
         session = None if own is None else self.by_connection.get(own)
         if session is not None:
             self.push(session, (shown.frame_for(session, frames, own=True),))
-        pushed = len(connections) // HELD_A_FRAME if held else len(connections)
-        self.frames += pushed + frames.names // NAMES_A_FRAME
+            if log is not None and change.cause is Cause.JOIN:
+                self._enter_log(log, session, group)
+        self.frames += len(connections) + frames.names // NAMES_A_FRAME
+
+    def _open_log(self, connections: Collection[int], group: str) -> ChangeLog:
+        """Return a new log of a group, with these members as its readers."""
+        log = self.held.logs[group] = ChangeLog()
+        self.frames += len(connections) // SHARED_A_FRAME
+        for connection in connections:
+            session = self.by_connection.get(connection)
+            if session is not None:
+                self._enter_log(log, session, group)
+        return log
+
+    def _enter_log(self, log: ChangeLog, session: DaemonSession, group: str) -> None:
+        """Have a member get the changes that follow."""
+        if self._lists_shown.shares(session, group):
+            self.held.read(session.connection, log)
+        elif session.wants_views(group):
+            log.others[session.connection] = None
+
+    def _leave_log(self, member: MemberId, group: str) -> None:
+        """Send a member that has left, if it is local, the changes before that, and no others."""
+        session = self.by_connection.get(member.connection)
+        if session is not None and session.member == member:
+            self.push_changes(session)
+            self.held.leave(member.connection, group)
 
     def charge(self, units: int) -> None:
         """Count work of this step besides frames, which takes as much time as so many of them."""
@@ -299,12 +355,13 @@ class SessionOutput:
     def continue_groups(self, connection: int, start: Position) -> bool:
         """Tell a session that all its groups without a view since `start` go on as they were.
 
-        Return False if its client does not understand that, or does not hold all lists.
+        What it may not see it does not hold, so that goes on, too. Return False if its client does
+        not understand that, or reads some of its groups.
         """
         session = self.by_connection.get(connection)
-        if session is None:
+        if session is None or not session.takes_views:
             return True
-        if session.reads or not (session.takes_continued and self._lists_shown.is_whole_everywhere):
+        if session.reads or not session.takes_continued:
             return False
         self.frames += 1
         self.push(session, (encode_continued(),))

@@ -151,16 +151,8 @@ class LocalSessions:
         self._view = view
         self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several, readers=readers)
+        self._output.push_all_changes()
         self._notify_all(encode_view_id(view))
-
-    def _notify_all(self, frame: bytes) -> None:
-        """Send a frame about the view to all sessions that know of views."""
-        for session in self.by_connection.values():
-            if session.is_notified:
-                before = session.state
-                self._output.ready[session.connection] = None
-                if not session.push(frame):
-                    self._cut_off(session, before)
 
     def end_regular(self, daemons: Sequence[str]) -> None:
         """Tell the sessions that the regular part of the view is over.
@@ -169,6 +161,12 @@ class LocalSessions:
         """
         self.came_from(lambda: dict.fromkeys(daemons, 0))
         self._notify_all(encode_transition())
+
+    def _notify_all(self, frame: bytes) -> None:
+        """Send a frame about the view of the daemons to all sessions that get it."""
+        for session in self.by_connection.values():
+            if session.is_notified:
+                self._push(session, (frame,))
 
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
@@ -303,7 +301,7 @@ class LocalSessions:
         if self.now >= self.acceptance.due:
             self.acceptance.tell(self.now, self.by_connection, self._push)
         if self.now >= self._output.held.due:
-            self._output.ready.update(self._output.held.pop_due(self.now))
+            self._output.push_due_changes()
         if self._output.ready:
             output.ready, self._output.ready = self._output.ready, {}
         if self._fed or self._held_back:
@@ -483,6 +481,7 @@ class LocalSessions:
 
     def set_rules(self, access: Access, quotas: Quotas) -> None:
         """Apply new rules: sessions that may no longer be in a group have to leave it."""
+        self._output.push_all_changes()  # rules decide who may share them
         self.access_control.set_rules(access, quotas)
         for session in list(self.by_connection.values()):
             session.allowed.clear()
@@ -517,6 +516,7 @@ class LocalSessions:
     def _end(self, session: DaemonSession, code: int, reason: str) -> None:
         """End a session at once; the bundles that it has submitted are still sent."""
         if session.state <= DaemonSessionState.DRAINING:
+            self._output.push_changes(session)
             session.close(code, reason)
             self._begin_end(session)
 
@@ -656,6 +656,7 @@ class LocalSessions:
         """End a local session for all daemons, and free its name."""
         session = self.by_connection[connection]
         before = session.state
+        self._output.push_changes(session)
         session.disconnect()
         self.access_control.forget(session)
         if before is DaemonSessionState.GONE:

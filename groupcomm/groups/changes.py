@@ -40,9 +40,9 @@ class GroupChange:
 
     def view(self, *, own: bool = False) -> GroupView:
         """Return the whole view; `own`: for the member that has itself joined or left."""
-        members = tuple(member.id for member in self.members)
+        members = tuple([member.id for member in self.members])
         came = frozenset(self.came)
-        along = tuple(member for member in members if member not in came)
+        along = () if own else tuple([member for member in members if member not in came])
         return GroupView(
             group=self.group,
             id=self.id,

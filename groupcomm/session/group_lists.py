@@ -27,6 +27,14 @@ class GroupLists:
     def __init__(self) -> None:
         self._held: dict[str, tuple[MemberList[MemberId], Position]] = {}
 
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def holds(self, view: GroupView) -> bool:
+        """Return whether the list of a view is held."""
+        held = self._held.get(view.group)
+        return held is not None and held[1] == view.id
+
     def hold(self, view: GroupView, me: MemberId | None) -> None:
         """Hold the list of a whole view; none if the session is not in it."""
         if me is not None and view.includes(me):

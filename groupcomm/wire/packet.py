@@ -73,3 +73,12 @@ class Reader:
         """Raise BadDatagram if anything follows."""
         if self._offset != len(self._packet):
             raise BadDatagram("trailing", f"{len(self._packet) - self._offset} bytes too many")
+
+
+def parts_behind(parts: list[Raw], size: int) -> list[Raw]:
+    """Return the rest of the parts after their first `size` bytes."""
+    for index, part in enumerate(parts):
+        if size < len(part):
+            return [memoryview(part)[size:], *parts[index + 1 :]]
+        size -= len(part)
+    return []

@@ -56,6 +56,7 @@ async def test_a_turn_writes_to_few_and_those_that_get_little_do_not_wait(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WRITES_A_TURN", 8)
+    monkeypatch.setattr(module, "WRITE_S", 60.0)
     async with virtual_daemons(tmp_path, "a") as daemons:
         connections, written = daemons["a"].service.connections, list[int]()
         with ExitStack() as stack:
@@ -73,3 +74,10 @@ async def test_a_turn_writes_to_few_and_those_that_get_little_do_not_wait(
             await trio.sleep(0.1)
             assert sorted(set(written)) == sorted(numbers)
             assert len(written) == PROGRAMS
+            monkeypatch.setattr(module, "WRITE_S", 0.0)
+            connections.carry_out(output)
+            output.ready = numbers[:3]
+            connections.carry_out(output)
+            assert len(written) == PROGRAMS + 2, "each turn has used its time up"
+            await trio.sleep(0.1)
+            assert sorted(written[PROGRAMS:]) == sorted([*numbers[:3], numbers[-1]])

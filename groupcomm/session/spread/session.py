@@ -23,7 +23,6 @@ from groupcomm.session.daemon_frames import (
     decode_view_untrusted,
     decode_welcome_untrusted,
 )
-from groupcomm.session.differences import decode_difference_untrusted
 from groupcomm.session.frames import (
     DAEMON_FRAME_BYTES,
     Capability,
@@ -33,7 +32,6 @@ from groupcomm.session.frames import (
     encode_bye,
     encode_hello,
 )
-from groupcomm.session.group_lists import GroupLists
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.session.requests import NOTHING, Price, price_of_translation, total
 from groupcomm.session.spread import layout
@@ -52,7 +50,7 @@ from groupcomm.session.spread.layout import (
 )
 from groupcomm.session.spread.names import decode_destination, decode_group, encode_name
 from groupcomm.session.spread.views import (
-    SharedMessages,
+    SharedChanges,
     encode_own_leave,
     encode_regular,
     encode_transitional,
@@ -101,12 +99,12 @@ _MARKS_SHIFT: Final = 28 - PART_SHIFT
 
 _MOST_HEADS: Final = 1024
 _DELIVER: Final = int(FrameKind.DELIVER)
+_DIFFERENCE: Final = int(FrameKind.DIFFERENCE)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _ALL: Final = 2**62
 _ABOUT_VIEWS: Final = frozenset(
     (
         FrameKind.VIEW,
-        FrameKind.DIFFERENCE,
         FrameKind.VIEWID,
         FrameKind.ORIGINS,
         FrameKind.TRANSITION,
@@ -126,7 +124,7 @@ class SpreadSession:
     Args:
         handshake: DONE, of this client.
         user: its name, which the client may have left to the daemon.
-        shared: the messages that it shares with others; by itself without.
+        shared: the changes that it shares with others; by itself without.
 
     Attributes:
         ahead: whether messages may wait here whole, for the next call of `receive_untrusted`.
@@ -145,7 +143,7 @@ class SpreadSession:
         "_head",
         "_heads",
         "_heard",
-        "_lists",
+        "_held",
         "_losing",
         "_me",
         "_number",
@@ -168,17 +166,17 @@ class SpreadSession:
     )
 
     def __init__(
-        self, handshake: Handshake, user: str, shared: SharedMessages | None = None
+        self, handshake: Handshake, user: str, shared: SharedChanges | None = None
     ) -> None:
         self._handshake = handshake
-        self._shared = SharedMessages() if shared is None else shared
+        self._shared = SharedChanges() if shared is None else shared
         self._user = user
         self._bundler = Bundler()
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._reassembly = Reassembly(HELD_BYTES)
         self._asked: set[str] = set()  # groups that the client is in once all requests are answered
-        self._lists = GroupLists()
-        self._views: dict[str, GroupView] = {}  # the last view of each group that the client is in
+        self._held: dict[str, GroupView] = {}  # the last view of each group that the client is in
+        self._views: dict[str, GroupView] = {}  # the last one of each that it was told
         self._losing: set[str] = set()  # groups that lose members to the old view
         self._heard = bytearray()
         self._head: Head | None = None  # the head of a message that has come in part
@@ -349,13 +347,23 @@ class SpreadSession:
         Raises:
             BadDatagram: the due notice has no form for the client; its session has to end.
         """
+        return b"".join(self.translate_in_parts(data))
+
+    def translate_in_parts(self, data: bytes) -> list[bytes]:
+        """Accept frames of the daemon; return bytes for the client as parts, which may be shared.
+
+        Raises:
+            BadDatagram: see `translate`.
+        """
         told: list[bytes] = []
         for frame in self._reader.feed(data):
             if frame[0] == _DELIVER:
                 self._deliver(frame, told)
+            elif frame[0] == _DIFFERENCE:
+                self._change_view(frame, told)
             else:
                 self._on_frame(frame, told)
-        return b"".join(told)
+        return told
 
     def _on_frame(self, frame: bytes, told: list[bytes]) -> None:
         kind = frame[0]
@@ -375,12 +383,7 @@ class SpreadSession:
     def _on_view_frame(self, frame: bytes, told: list[bytes]) -> None:
         kind = frame[0]
         if kind == FrameKind.VIEW:
-            view = decode_view_untrusted(frame, self._announced)
-            self._lists.hold(view, self._me)
-            self._show(view, told)
-        elif kind == FrameKind.DIFFERENCE:
-            change = decode_difference_untrusted(frame, self._announced)
-            self._show(self._lists.apply(change, self._me), told, frame)
+            self._show(decode_view_untrusted(frame, self._announced), told)
         elif kind == FrameKind.VIEWID:
             self._view, self._origins = decode_view_id_untrusted(frame).id, {}
         elif kind == FrameKind.ORIGINS:
@@ -413,43 +416,68 @@ class SpreadSession:
                 if self._handshake.wants_views:
                     told.append(encode_transitional(view))
 
-    def _is_unchanged(self, view: GroupView) -> bool:
-        """Return whether a group has come through a change of daemons whole, and nobody has come.
+    def _change_view(self, frame: bytes, told: list[bytes]) -> None:
+        """Send the client a change of one of its groups; others get the same with the same frame.
 
+        None is due if the group has come through a change of daemons whole, and nobody has come.
         All members compute the same: they have received everything that the group was sent
         together.
         """
+        shared = self._shared.apply(frame, self._held, self._announced, self._origins)
+        view, group = shared.view, shared.view.group
+        self._held[group] = view
+        if view.cause is Cause.NETWORK:
+            if shared.together and group not in self._losing:
+                return
+            self._losing.discard(group)
+        elif view.cause is Cause.LEAVE and view.changed[0] == self._me:
+            self._leave(group, told)
+            return
+        self._forget_ended(view)
+        self._views[group] = view
+        told.append(shared.regular)
+
+    def _show(self, view: GroupView, told: list[bytes]) -> None:
+        """Send the client a whole view of one of its groups."""
+        assert self._me is not None, "a view comes before the WELCOME"
+        self._held[view.group] = view
+        if self._is_unchanged(view):
+            return
+        self._forget_ended(view)
+        if not view.includes(self._me):
+            self._leave(view.group, told)
+            return
+        if view.cause is Cause.NETWORK:
+            self._losing.discard(view.group)
+        self._views[view.group] = view
+        if not self._handshake.wants_views:
+            return
+        if view.cause is Cause.NETWORK:
+            told.append(encode_regular(view, self._origins))
+        elif view.changed:
+            told.append(self._shared.regular(view, len(view.members)))
+            # otherwise another member has come or gone, which this client may not see
+
+    def _is_unchanged(self, view: GroupView) -> bool:
+        """Return whether a group has come through a change of daemons as in `_change_view`."""
         before = self._views.get(view.group)
         if view.cause is not Cause.NETWORK or before is None or view.group in self._losing:
             return False
         return set(before.members) == set(view.members) == set(view.vs_set)
 
-    def _show(self, view: GroupView, told: list[bytes], change: bytes = b"") -> None:
-        """Send the client a view of one of its groups; others get the same with the same change."""
-        assert self._me is not None, "a view comes before the WELCOME"
-        if self._is_unchanged(view):
-            return
-        if view.cause is Cause.DISCONNECT:
-            for member in view.changed:
-                self._reassembly.drop(member, 0)
-                self._heads.pop(member, None)
-        if view.cause is Cause.NETWORK:
-            self._losing.discard(view.group)
-        stays = view.includes(self._me)
-        if stays:
-            self._views[view.group] = view
-        else:
-            self._views.pop(view.group, None)
-            self._losing.discard(view.group)
-        if not self._handshake.wants_views:
-            return
-        if not stays:
-            told.append(encode_own_leave(view.group))
-        elif change and view.cause is not Cause.NETWORK:
-            told.append(self._shared.regular(change, view))
-        elif view.cause is Cause.NETWORK or view.changed:
-            told.append(encode_regular(view, self._origins))
-            # otherwise another member has come or gone, which this client may not see
+    def _forget_ended(self, view: GroupView) -> None:
+        """Forget the messages that a session has sent in part, if the view says that it ended."""
+        for member in view.changed if view.cause is Cause.DISCONNECT else ():
+            self._reassembly.drop(member, 0)
+            self._heads.pop(member, None)
+
+    def _leave(self, group: str, told: list[bytes]) -> None:
+        """Note that the client is in a group no more."""
+        self._views.pop(group, None)
+        self._held.pop(group, None)
+        self._losing.discard(group)
+        if self._handshake.wants_views:
+            told.append(encode_own_leave(group))
 
     def _refuse(self, refused: Refused, told: list[bytes]) -> None:
         """Refuse a request of the client: return its head, marked as rejected."""

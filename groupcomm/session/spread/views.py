@@ -14,10 +14,13 @@ The offset counts from the first set, in bytes. All numbers are little-endian, a
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.session.differences import decode_difference_untrusted
+from groupcomm.session.group_lists import UNFIT, GroupLists
 from groupcomm.session.spread.layout import (
     CAUSED_BY_DISCONNECT,
     CAUSED_BY_JOIN,
@@ -40,6 +43,9 @@ _CAUSES: Final = {
 }
 SHARED_BYTES: Final = 4 * 1024 * 1024
 """The most bytes of messages that sessions share: those of 400 changes of a group of 300."""
+
+MOST_LISTS: Final = 1024
+"""The most groups whose lists are kept, to work out the next change of each."""
 
 _ID_BYTES: Final = 12
 _VIEW_BYTES: Final = 8
@@ -85,33 +91,122 @@ def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
     return encode_head(head) + encode_names(members) + data
 
 
-class SharedMessages:
-    """Regular messages that the sessions of one listener share: a change is encoded once for all.
+class SharedChange(NamedTuple):
+    """A change of a group, as the sessions of one daemon share it.
 
-    Each of them gets the same frame with a change of a group; those that hold less get none. The
-    oldest messages are forgotten: sessions that are far behind have theirs encoded anew.
+    Attributes:
+        before: the id of the view before it.
+        view: the view that it leads to, for all but the session that has itself left.
+        regular: the regular message about that.
+        together: whether all members were in the view before, and came along.
     """
 
-    __slots__ = ("_by_change", "_bytes")
+    before: Position
+    view: GroupView
+    regular: bytes
+    together: bool
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The latest values of a kind, SHARED_BYTES of them at most, or the last one."""
+
+    __slots__ = ("_bytes", "_kept")
 
     def __init__(self) -> None:
-        self._by_change: dict[bytes, bytes] = {}
+        self._kept: dict[K, tuple[V, int]] = {}
         self._bytes = 0
 
-    def regular(self, change: bytes, view: GroupView) -> bytes:
-        """Return the regular message of a change that is not of the network.
+    def get(self, key: K) -> V | None:
+        """Return a value; None if it is not kept."""
+        found = self._kept.get(key)
+        return None if found is None else found[0]
+
+    def keep(self, key: K, value: V, size: int) -> None:
+        """Keep a value of `size` bytes, which has no other of its key."""
+        self._kept[key] = value, size
+        self._bytes += size
+        while self._bytes > SHARED_BYTES and len(self._kept) > 1:
+            self._bytes -= self._kept.pop(next(iter(self._kept)))[1]
+
+
+class SharedChanges:
+    """Changes of groups that the sessions of one listener share: each is worked out once for all.
+
+    Each of them gets the same frame with a change of a group; those that hold less get none. The
+    oldest changes are forgotten: for sessions that are far behind they are worked out anew.
+    """
+
+    __slots__ = ("_by_frame", "_lists", "_messages")
+
+    def __init__(self) -> None:
+        self._lists = GroupLists()
+        self._by_frame = Recent[tuple[bytes, ViewId], SharedChange]()
+        self._messages = Recent[tuple[str, Position, int], bytes]()  # by group, view, members
+
+    def regular(self, view: GroupView, size: int) -> bytes:
+        """Return the regular message of a view of so many members that is not of the network.
+
+        Sessions that may see no others have lists of one member, so the number tells them apart.
+        """
+        key = view.group, view.id, size
+        message = self._messages.get(key)
+        if message is None:
+            message = encode_regular(view, {})
+            self._messages.keep(key, message, len(message))
+        return message
+
+    def apply(
+        self,
+        frame: bytes,
+        held: Mapping[str, GroupView],
+        daemons: ViewId,
+        origins: Mapping[str, int],
+    ) -> SharedChange:
+        """Return the change of a DIFFERENCE frame.
 
         Args:
-            change: the frame that led to the view.
-            view: the group's view after the change.
+            frame: from its kind on.
+            held: the latest view of each group that the session holds.
+            daemons: the view of the daemons.
+            origins: see `encode_regular`.
+
+        Raises:
+            BadDatagram: the frame does not decode, or does not fit the view that is held.
         """
-        message = self._by_change.get(change)
-        if message is None:
-            message = self._by_change[change] = encode_regular(view, {})
-            self._bytes += len(message)
-            while self._bytes > SHARED_BYTES and len(self._by_change) > 1:
-                self._bytes -= len(self._by_change.pop(next(iter(self._by_change))))
-        return message
+        found = self._by_frame.get((frame, daemons))
+        if found is None:
+            found = self._work_out(frame, held, daemons, origins)
+            self._by_frame.keep((frame, daemons), found, len(found.regular))
+        view = held.get(found.view.group)
+        if view is None or view.id != found.before:
+            raise BadDatagram(UNFIT, f"a change of {found.view.group!r} follows another view")
+        return found
+
+    def _work_out(
+        self,
+        frame: bytes,
+        held: Mapping[str, GroupView],
+        daemons: ViewId,
+        origins: Mapping[str, int],
+    ) -> SharedChange:
+        change = decode_difference_untrusted(frame, daemons)
+        before = held.get(change.group)
+        if before is None:
+            raise BadDatagram(UNFIT, f"a change of {change.group!r}, of which no view is held")
+        lists = self._lists
+        if not lists.holds(before):  # others are further
+            if len(lists) >= MOST_LISTS:
+                lists = self._lists = GroupLists()
+            lists.hold(before, before.members[0])
+        view = lists.apply(change, None)
+        if change.cause is not Cause.NETWORK:
+            return SharedChange(before.id, view, self.regular(view, change.size), together=False)
+        together = set(before.members) == set(view.members) == set(view.vs_set)
+        return SharedChange(before.id, view, encode_regular(view, origins), together=together)
 
 
 def encode_transitional(view: GroupView) -> bytes:

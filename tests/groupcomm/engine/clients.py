@@ -32,9 +32,11 @@ class Clients:
         sessions: the clients' side of each.
         ended: connections that the core has ended.
         questions: the questions of connections about the daemon.
+        now: the time of the next `step`.
         daemon_timeout_s: see `ClientSession`.
     """
 
+    now = 0.0
     daemon_timeout_s: float | None = None
 
     def __init__(self, limits: SessionLimits | None = None) -> None:
@@ -65,9 +67,9 @@ class Clients:
 
     def step(self, *inputs: Input) -> None:
         """Everything at once, then steps while the core asks for more at once."""
-        drive(self.core, self, 0.0, [], inputs)
-        while self.core.deadline <= 0.0:
-            drive(self.core, self, 0.0, [], [])
+        drive(self.core, self, self.now, [], inputs)
+        while self.core.deadline <= self.now:
+            drive(self.core, self, self.now, [], [])
 
     def step_once(self, *inputs: Input, now: float = 0.0) -> None:
         """Everything at once, and nothing after it."""

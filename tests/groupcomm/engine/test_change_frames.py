@@ -9,6 +9,7 @@ from hypothesis import given
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.engine.access_control import AccessControl
 from groupcomm.engine.change_frames import ChangeFrames, ListsShown
+from groupcomm.engine.held_changes import MOST_HOLD_S
 from groupcomm.events import GroupView, MemberId
 from groupcomm.groups.changes import GroupChange
 from groupcomm.security.access import Access, Rule, Verb
@@ -17,7 +18,7 @@ from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_frames import decode_view_untrusted
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.differences import decode_difference_untrusted
-from groupcomm.session.frames import FrameKind
+from groupcomm.session.frames import DAEMON_FRAME_BYTES, FrameKind, FrameReader
 from groupcomm.session.group_lists import GroupLists
 from tests.groupcomm.engine.clients import PLENTY, Clients
 from tests.groupcomm.groups.stage import VIEW, Audience, Stage
@@ -119,7 +120,7 @@ def test_who_may_see_the_members_again_gets_the_whole_list_and_then_differences(
         stage.join(0, connection, f"u{connection}", "g")
     view, difference = FrameKind.VIEW, FrameKind.DIFFERENCE
     assert kinds == [view, view, view, view, difference]
-    assert shown.is_whole_everywhere
+    assert shown.shares(session, "g")
 
 
 # ---- what it costs ----
@@ -146,7 +147,7 @@ class Crowd:
                 user = self.clients.sessions[program].user
                 self.clients.sessions[program] = ClientSession(user, differences=False)
             self.clients.talk(program)
-        self.frames: dict[int, list[bytes]] = {program: [] for program in self.programs}
+        self.parts: dict[int, list[bytes]] = {program: [] for program in self.programs}
 
     def join_all(self) -> None:
         """Let all join in one step."""
@@ -157,12 +158,17 @@ class Crowd:
     def step(self) -> None:
         """Carry out what all have asked for in one step; keep the frames that come of it."""
         self.clients.step(*map(self.clients.said, self.programs))
-        for program, frames in self.frames.items():
-            parts = self.clients.core.pop_output(program, PLENTY)
-            frames += [part for part in parts if isinstance(part, bytes)]
+        self.clients.now += MOST_HOLD_S
+        self.clients.step()
+        for program, parts in self.parts.items():
+            output = self.clients.core.pop_output(program, PLENTY)
+            parts += [part for part in output if isinstance(part, bytes)]
+
+    def frames(self, program: int) -> list[bytes]:
+        return [*FrameReader(DAEMON_FRAME_BYTES).feed(b"".join(self.parts[program]))]
 
     def names(self, program: int) -> int:
-        return sum(names_in(frame[4:]) for frame in self.frames[program])
+        return sum(map(names_in, self.frames(program)))
 
 
 @pytest.mark.parametrize("size", [20, 150])
@@ -182,11 +188,11 @@ def test_all_members_get_the_same_bytes_of_a_change() -> None:
     """They are encoded once, and not copied for anybody."""
     crowd = Crowd(12)
     crowd.join_all()
-    for frames in crowd.frames.values():
-        frames.clear()
+    for parts in crowd.parts.values():
+        parts.clear()
     crowd.clients.sessions[crowd.programs[3]].leave("g")
     crowd.step()
-    told = [frame for frames in crowd.frames.values() for frame in frames]
+    told = [frame for parts in crowd.parts.values() for frame in parts]
     told = [frame for frame in told if frame[4] == FrameKind.DIFFERENCE]
     assert len(told) == 12, "also the one that has left"
     assert len(set(map(id, told))) == 1
@@ -196,14 +202,14 @@ def test_a_churning_member_costs_the_others_its_name_each_time() -> None:
     crowd = Crowd(100)
     crowd.join_all()
     before = crowd.names(crowd.programs[0])
-    sizes = sum(map(len, crowd.frames[crowd.programs[0]]))
+    sizes = sum(map(len, crowd.parts[crowd.programs[0]]))
     churner = crowd.clients.sessions[crowd.programs[50]]
     for _ in range(10):
         churner.leave("g")
         churner.join("g")
     crowd.step()
     assert crowd.names(crowd.programs[0]) - before == 20
-    assert sum(map(len, crowd.frames[crowd.programs[0]])) - sizes < 20 * 100
+    assert sum(map(len, crowd.parts[crowd.programs[0]])) - sizes < 20 * 100
 
 
 def test_who_wants_no_views_gets_its_own_join_and_leave_alone() -> None:
@@ -224,11 +230,11 @@ def test_who_wants_no_views_gets_its_own_join_and_leave_alone() -> None:
     crowd.step()
     assert [crowd.names(program) for program in (quiet, reader)] == [4, 4]
     assert [crowd.names(program) for program in others] == [6, 6]
-    assert sessions._output._lists_shown.is_whole_everywhere
 
 
 def test_a_session_that_may_not_see_members_is_forgotten_with_its_end() -> None:
     shown, session = ListsShown(AccessControl()), session_of(2)
     shown._hidden[2] = {"g"}
+    assert not shown.shares(session, "g")
     shown.forget(session.connection)
-    assert shown.is_whole_everywhere
+    assert shown.shares(session, "g")

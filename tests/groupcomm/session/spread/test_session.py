@@ -37,7 +37,7 @@ from groupcomm.session.spread.layout import (
     encode_names,
 )
 from groupcomm.session.spread.session import READ_WASTE, READ_WORK, SpreadSession
-from groupcomm.session.spread.views import SharedMessages, encode_regular
+from groupcomm.session.spread.views import SharedChanges, encode_regular
 from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, decode_body_untrusted
 
 ANN, BEN, CAT = MemberId("#ann#a", 1), MemberId("#ben#b", 2), MemberId("#cat#c", 3)
@@ -45,7 +45,7 @@ VIEW = ViewId(7, "a", 1)
 DAEMONS = DaemonView(id=VIEW, daemons=("a", "b", "c"), majority=True)
 
 
-def opened(limit: int = 1300, shared: SharedMessages | None = None) -> SpreadSession:
+def opened(limit: int = 1300, shared: SharedChanges | None = None) -> SpreadSession:
     """A session of ann, admitted."""
     handshake = Handshake()
     handshake.receive_untrusted(b"\x04\x04\x00\x01\x03ann")
@@ -499,7 +499,7 @@ def joins(count: int) -> list[Difference]:
     ]
 
 
-def in_the_room(shared: SharedMessages) -> SpreadSession:
+def in_the_room(shared: SharedChanges) -> SpreadSession:
     """A session that has joined the group alone."""
     session = opened(shared=shared)
     session.translate(encode_view(group_view(Cause.JOIN, [ANN], changed=(ANN,), own=True)))
@@ -510,7 +510,7 @@ def test_a_change_is_encoded_once_for_all_sessions_of_a_daemon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     changes = list(map(encode_difference, joins(20)))
-    alone = in_the_room(SharedMessages())
+    alone = in_the_room(SharedChanges())
     expected = [alone.translate(change) for change in changes]
     encoded: list[GroupView] = []
 
@@ -518,7 +518,7 @@ def test_a_change_is_encoded_once_for_all_sessions_of_a_daemon(
         encoded.append(view)
         return encode_regular(view, origins)
 
-    shared = SharedMessages()
+    shared = SharedChanges()
     sessions = [in_the_room(shared) for _ in range(10)]
     monkeypatch.setattr(views, "encode_regular", counted)
     for session in sessions:  # each gets all changes at once, as after a pause
@@ -528,9 +528,10 @@ def test_a_change_is_encoded_once_for_all_sessions_of_a_daemon(
 
 def test_messages_that_are_shared_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "SHARED_BYTES", 2000)
-    shared = SharedMessages()
+    shared = SharedChanges()
     quick, slow = in_the_room(shared), in_the_room(shared)
     changes = list(map(encode_difference, joins(20)))
     expected = [quick.translate(change) for change in changes]
-    assert sum(map(len, shared._by_change.values())) <= 2000 + len(expected[-1])
+    for recent in (shared._messages, shared._by_frame):
+        assert recent._bytes == sum(size for _, size in recent._kept.values()) <= 2000
     assert [slow.translate(change) for change in changes] == expected, "encoded anew"

@@ -1,0 +1,133 @@
+"""Sessions that share changes of a group tell their clients what each would tell them alone."""
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId
+from groupcomm.session.daemon_frames import (
+    encode_origins,
+    encode_transition,
+    encode_view,
+    encode_view_id,
+)
+from groupcomm.session.differences import Difference, encode_difference, place_of
+from groupcomm.session.spread.views import SharedChanges
+from tests.groupcomm.session.spread.test_session import ANN, opened
+
+DAEMONS = "abc"
+ACTS = st.lists(
+    st.tuples(st.sampled_from(["change", "daemons"]), st.integers(0, 7), st.integers(0, 7)),
+    max_size=15,
+)
+
+
+class Room:
+    """A group as ann's daemon shows it: each change as a whole view, and as a difference."""
+
+    def __init__(self) -> None:
+        self.view = ViewId(7, "a", 1)
+        self.members = [ANN]
+        self.at = Position(self.view, 1, 0, 0, 0)
+        self.first = encode_view(self.show(Cause.JOIN, (ANN,), (ANN,)))
+
+    def show(
+        self, cause: Cause, changed: tuple[MemberId, ...], together: tuple[MemberId, ...]
+    ) -> GroupView:
+        return GroupView(
+            group="room",
+            id=self.at,
+            members=tuple(self.members),
+            cause=cause,
+            changed=changed,
+            vs_set=together,
+            own=False,
+        )
+
+    def act(self, kind: str, number: int, choice: int) -> tuple[bytes, bytes]:
+        """Return the frames of a change in both forms."""
+        if kind == "daemons":
+            return self.change_daemons(number, choice)
+        one = MemberId(f"#u{number}#{DAEMONS[number % 3]}", number + 2)
+        before, self.at = self.at, self.at._replace(time=self.at.time + 1)
+        cause = (Cause.LEAVE, Cause.DISCONNECT)[choice % 2] if one in self.members else Cause.JOIN
+        stayed = [member for member in self.members if member != one]
+        self.members = [*stayed, one] if cause is Cause.JOIN else stayed
+        return self.forms(before, cause, (one,), stayed, ())
+
+    def change_daemons(self, gone: int, back: int) -> tuple[bytes, bytes]:
+        """Daemons b and c go, with bits of `gone`; some of them return, with bits of `back`.
+
+        Bit 2 of that: it looks as if a's members lost the others to the old view.
+        """
+        went = [name for bit, name in enumerate("bc") if gone & 1 << bit]
+        kept = [name for name in DAEMONS if name not in went]
+        returned = [name for bit, name in enumerate("bc") if name in went and back & 1 << bit]
+        self.view = ViewId(self.view.counter + 1, "a", 1)
+        before, self.at = self.at, Position(self.view, 0, 0, 0, 0)
+        stayed = [member for member in self.members if member.daemon in kept]
+        came = tuple(member for member in self.members if member.daemon in returned)
+        self.members = sorted([*stayed, *came], key=lambda member: member.daemon)
+        stayed.sort(key=lambda member: member.daemon)
+        homes = sorted({*kept, *returned})
+        head = (
+            encode_origins(dict.fromkeys("a" if back & 4 else kept, 0))
+            + encode_transition()
+            + encode_view_id(DaemonView(id=self.view, daemons=tuple(homes), majority=True))
+            + encode_origins({name: int(name in returned) for name in homes})
+        )
+        whole, difference = self.forms(before, Cause.NETWORK, came, stayed, tuple(went))
+        return head + whole, head + difference
+
+    def forms(
+        self,
+        before: Position,
+        cause: Cause,
+        changed: tuple[MemberId, ...],
+        stayed: list[MemberId],
+        went: tuple[str, ...],
+    ) -> tuple[bytes, bytes]:
+        told = () if cause is Cause.NETWORK else changed
+        view = self.show(cause, told, tuple(stayed))
+        difference = Difference(
+            group="room",
+            id=self.at,
+            before=place_of(before),
+            cause=cause,
+            size=len(view.members),
+            went=went,
+            members=changed,
+        )
+        return encode_view(view), encode_difference(difference)
+
+
+def test_the_same_frame_in_another_view_of_the_daemons_is_another_change() -> None:
+    shared, room = SharedChanges(), Room()
+    change = room.act("change", 1, 0)[1]
+    told = []
+    for counter in (7, 8):
+        session = opened(shared=shared)
+        session.translate(room.first)
+        later = DaemonView(id=ViewId(counter, "a", 1), daemons=("a",), majority=True)
+        told.append(session.translate(encode_view_id(later) + change))
+    assert told[0] != told[1]
+
+
+@given(acts=ACTS, turns=st.lists(st.integers(0, 2), max_size=40))
+def test_sessions_that_share_differences_tell_what_one_with_whole_views_tells(
+    acts: list[tuple[str, int, int]], turns: list[int]
+) -> None:
+    """Whatever the pace of each: some are behind the others, as their clients read slowly."""
+    room = Room()
+    forms = [room.act(*act) for act in acts]
+    alone, shared = opened(), SharedChanges()
+    expected = [alone.translate(whole) for whole in (room.first, *(each for each, _ in forms))]
+    sessions = [opened(shared=shared) for _ in range(3)]
+    told: list[list[bytes]] = [[session.translate(room.first)] for session in sessions]
+    rest = [iter(forms) for _ in sessions]
+    for turn in itertools.chain(turns, *([number] * len(forms) for number in range(3))):
+        for _, difference in itertools.islice(rest[turn], 1):
+            told[turn].append(sessions[turn].translate(difference))
+    assert told == [expected] * 3
