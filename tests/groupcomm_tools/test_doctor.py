@@ -178,12 +178,13 @@ def test_a_clock_that_was_never_set_or_is_set_meanwhile() -> None:
 
 def test_a_cluster_that_is_well(cluster: RunningCluster, tmp_path: Path) -> None:
     shell = Shell(cluster.address("a"))
-    shell.environment["XDG_RUNTIME_DIR"] = str(tmp_path)  # where no daemon of another test listens
+    # Where no daemon of another test listens or keeps its state.
+    shell.environment |= dict.fromkeys(("XDG_RUNTIME_DIR", "STATE_DIRECTORY"), str(tmp_path))
     words = ("doctor", "--config", str(cluster.config), "--name", "a")
     where = ("--address", cluster.address("a"), "--other", cluster.address("b"))
     status, output, messages = shell.tell(*words, *where, "--json")
     found = json.loads(output)
-    assert (status, messages, found["problem"]) == (0, "", 0)
+    assert (status, messages, found["problem"]) == (0, "", 0), output
     checks = {each["check"]: each["text"] for each in found["findings"]}
     assert checks["view"] == "all are in it: a, b"
     assert checks["address"].endswith("is used by the daemon")
