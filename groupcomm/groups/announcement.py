@@ -136,15 +136,13 @@ def _by_size(groups: Groups) -> Iterator[Groups]:
     some: list[tuple[str, tuple[int, ...]]] = []
     room = SECTION_ROWS
     for group, members in groups:
-        begin = 0
-        while begin < len(members):
-            part = members[begin : begin + room]
-            some.append((group, part))
-            begin += len(part)
-            room -= len(part)
-            if not room:
-                yield tuple(some)
-                some, room = [], SECTION_ROWS
+        left = members
+        while len(left) >= room:
+            yield (*some, (group, left[:room]))
+            some, left, room = [], left[room:], SECTION_ROWS
+        if left:
+            some.append((group, left))
+            room -= len(left)
     if some:
         yield tuple(some)
 

@@ -24,7 +24,10 @@ from groupcomm.groups.table import GroupTable, Member
 from groupcomm.names import check_group, check_user, private_name
 
 PIECE: Final = 1000
-"""The units of work of one step: some 5 ms. A membership that is entered or dropped is one."""
+"""The units of work of one step: some 5 ms. A membership that is entered is one."""
+
+DROPS_A_UNIT: Final = 3
+"""The memberships that are dropped in the time that one is entered."""
 
 UNITS_A_CHANGE: Final = 4
 """The units of a change of a group that is told, besides one for each session."""
@@ -150,25 +153,22 @@ class Beginning:
         for member in gone:
             if member.daemon not in self._went:
                 self._since[member.id] = member.groups.copy()
-        return [(member, group) for member in gone for group in member.groups], self._drop
+        return [(member, some) for member in gone for some in _slices([*member.groups])], self._drop
 
-    def _drop(self, item: tuple[Member, str]) -> int:
-        member, group = item
-        if self.table.reads(member, group):
-            self.table.stop_reading(member, group)
-        else:
-            if touched := self._touch(group):
+    def _drop(self, item: tuple[Member, Sequence[str]]) -> int:
+        member, groups = item
+        drop, local = self.table.drop, self.table.local
+        for group in groups:
+            if drop(member, group) and group in local:
+                touched = self._touch(group)
                 if member.daemon in self._went:
                     touched.went.add(self._went[member.daemon])
                 else:
                     touched.before = None
-            self.table.leave(member, group, self._start)
-        return 1
+        return 1 + len(groups) // DROPS_A_UNIT
 
-    def _touch(self, group: str) -> Touched | None:
-        """Note that a group changes; return None if it has no members here."""
-        if group not in self.table.local:
-            return None
+    def _touch(self, group: str) -> Touched:
+        """Note that a group with members here changes."""
         touched = self._touched.get(group)
         if touched is None:
             touched = self._touched[group] = Touched(self.table.shown.get(group))
@@ -232,7 +232,7 @@ class Beginning:
             check_group(group)
             if not connections:
                 raise LocalProtocolError(f"no members of {group!r}")
-            if not reads:
+            if not reads and group in table.local:
                 self._touch(group)
             for connection in connections:
                 member = table.sessions.get((daemon, connection))

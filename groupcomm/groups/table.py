@@ -5,7 +5,8 @@ digest lets traces prove it.
 """
 
 import hashlib
-from operator import attrgetter
+from functools import reduce
+from operator import attrgetter, xor
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
@@ -20,15 +21,19 @@ class Member:
         principal: the owner of the session, as its daemon says; "" if it is unknown.
         groups: the groups that it is in or reads, in the order of its joins, each with its position
             at that time; or the beginning of the view in which this daemon first met it there.
+        name_size: the bytes of its name.
+        tag: its identity in digests.
     """
 
-    __slots__ = ("daemon", "groups", "id", "principal")
+    __slots__ = ("daemon", "groups", "id", "name_size", "principal", "tag")
 
     def __init__(self, daemon: int, member_id: MemberId, principal: str = "") -> None:
         self.daemon = daemon
         self.id = member_id
         self.principal = principal
         self.groups: dict[str, Position] = {}
+        self.name_size = len(member_id.name.encode())
+        self.tag = f"\0{member_id}".encode()
 
 
 class GroupTable:
@@ -73,20 +78,36 @@ class GroupTable:
         self.digests: dict[int, int] = {}
 
     def renumber(self, me: int, kept: dict[int, int]) -> None:
-        """Give daemons other indices, and drop the sessions of all others, which are in no group.
+        """Give daemons other indices, and forget the sessions of all others, which are dropped.
 
         Args:
             me: the index of this daemon.
             kept: the new index of each daemon that is kept, by its old one.
         """
+        if self._me not in kept:
+            self.local, self.reading, self.shown = {}, {}, {}
         self._me = me
-        for key, member in list(self.sessions.items()):
-            if key[0] not in kept:
-                self.disconnect(member)
-        for member in self.sessions.values():
+        members = [member for member in self.sessions.values() if member.daemon in kept]
+        for member in members:
             member.daemon = kept[member.daemon]
-        self.sessions = {(m.daemon, m.id.connection): m for m in self.sessions.values()}
+        self.sessions = {(member.daemon, member.id.connection): member for member in members}
+        self.names = {member.id.name: member for member in members}
         self.digests = {new: self.digests.get(old, 0) for old, new in kept.items()}
+        self.digest = reduce(xor, self.digests.values(), 0)
+
+    def drop(self, member: Member, group: str) -> bool:
+        """Take a session whose daemon is not kept out of a group; return False if it reads it.
+
+        The rest of it goes with `renumber`.
+        """
+        members = self.groups.get(group, {})
+        if member not in members:
+            return False
+        del members[member]
+        self.name_bytes[group] -= member.name_size
+        if not members:
+            del self.groups[group], self.name_bytes[group]
+        return True
 
     def sort(self, group: str) -> int:
         """Order the members of a group by their daemons, as a view begins; return their number."""
@@ -128,7 +149,7 @@ class GroupTable:
         Return the id of the view that local members had before; None if there were none.
         """
         self.groups.setdefault(group, {})[member] = None
-        self.name_bytes[group] = self.name_bytes.get(group, 0) + len(member.id.name.encode())
+        self.name_bytes[group] = self.name_bytes.get(group, 0) + member.name_size
         member.groups[group] = at
         if member.daemon == self._me:
             self.local.setdefault(group, {})[member.id.connection] = None
@@ -143,7 +164,7 @@ class GroupTable:
         members = self.groups[group]
         del members[member]
         del member.groups[group]
-        self.name_bytes[group] -= len(member.id.name.encode())
+        self.name_bytes[group] -= member.name_size
         if not members:
             del self.groups[group], self.name_bytes[group]
         if member.daemon == self._me:
@@ -181,7 +202,8 @@ class GroupTable:
 
     def _mix(self, member: Member, group: str) -> None:
         """Enter a session (of no group), or a membership, into the digests, or take it out."""
-        value = _digest(group, member.id)
+        hashed = hashlib.blake2b(group.encode() + member.tag, digest_size=8)
+        value = int.from_bytes(hashed.digest(), "big")
         self.digest ^= value
         self.digests[member.daemon] = self.digests.get(member.daemon, 0) ^ value
 
@@ -209,8 +231,3 @@ class GroupTable:
 
 
 _daemon = attrgetter("daemon")
-
-
-def _digest(group: str, member_id: MemberId) -> int:
-    text = f"{group}\0{member_id}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -35,7 +35,7 @@ def test_a_burst_gets_the_pages_of_the_one_before() -> None:
 
 _COLLECTED = """
 import gc
-from groupcommd.process import FULL_EVERY, GarbageCollection
+from groupcommd.process import DEEP_EVERY, FULL_EVERY, GarbageCollection
 
 class Cycle:
     alive = 0
@@ -57,7 +57,16 @@ garbage.collect()
 del old
 for _ in range(FULL_EVERY):
     garbage.collect()
-print(before, after, Cycle.alive)
+grown_old = Cycle.alive
+very_old = Cycle()
+for _ in range(FULL_EVERY):
+    garbage.collect()
+del very_old
+garbage.collect()
+kept = Cycle.alive
+garbage._times = DEEP_EVERY - 1
+garbage.collect()
+print(before, after, grown_old, kept, Cycle.alive)
 """
 
 
@@ -65,4 +74,4 @@ def test_garbage_is_collected_when_it_is_asked_to_and_not_before() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _COLLECTED], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["10000", "0", "0"]
+    assert done.stdout.split() == ["10000", "0", "0", "1", "0"]

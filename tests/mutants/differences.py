@@ -9,7 +9,7 @@ from groupcomm.engine.session_output import SessionOutput
 from groupcomm.events import MemberId
 from groupcomm.groups import carried
 from groupcomm.groups.announcement import Rows
-from groupcomm.groups.beginning import Beginning
+from groupcomm.groups.beginning import Beginning, Touched
 from groupcomm.groups.changes import GroupChange
 from groupcomm.groups.groups import Groups
 from groupcomm.member_lists import ListVersion, MemberList
@@ -115,8 +115,8 @@ def groups_that_go_on_keep_their_order(_right: Right) -> Right:
 def who_has_gone_is_not_told(_right: Right) -> Right:
     """A daemon takes all groups of its members for groups that go on as they were."""
 
-    def touch(self: Beginning, group: str) -> None:
-        return None
+    def touch(self: Beginning, group: str) -> Touched:
+        return Touched(None)
 
     return touch
 

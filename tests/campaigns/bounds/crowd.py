@@ -186,7 +186,8 @@ class OwnProgram(Program):
         """See Program."""
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self.numbers = count(1)
-        wishes = Capability.REFUSALS | Capability.DIFFERENCES | Capability.BOUNDS
+        wishes = Capability.REFUSALS | Capability.BOUNDS
+        wishes |= Capability.DIFFERENCES | Capability.CONTINUED
         self.waits = -1
         self.write(encode_hello(self.user, wishes))
 

@@ -21,7 +21,7 @@ from groupcomm.config.versions import CARRIED, SPOKEN, Versions
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.events import Cause, GroupView, MemberId
 from groupcomm.groups.announcement import Announcement, Announcements, Rows, sections_of
-from groupcomm.groups.beginning import PIECE, Beginning
+from groupcomm.groups.beginning import DROPS_A_UNIT, PIECE, Beginning
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.changes import GroupChange
 from groupcomm.groups.groups import Groups
@@ -342,9 +342,9 @@ def test_of_the_groups_of_a_daemon_that_has_gone_only_common_ones_are_told() -> 
     alone = attrs.evolve(PRESENT, daemons=PRESENT.daemons[:1], rings=((0,),))
     groups, beginning = begun(alone, [carried_of(stage, 0, alone.daemons)], programs)
     steps = 1
-    while not beginning.advance(100):
+    while not beginning.advance(34):
         steps += 1
-    assert steps >= GROUPS // 100, "a step does no more than it may"
+    assert steps > GROUPS // DROPS_A_UNIT // 34, "a step does no more than it may"
     assert programs.changes == 1
     assert len(groups.table.groups) == GROUPS + 1
 
