@@ -171,8 +171,8 @@ class LocalSessions:
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
         self.acceptance.settle(inf, self.now)  # the rest of the view was delivered
-        for session in self.by_connection.values():
-            self.backlog.put_back(session.reclaim())
+        reclaimed = [b for session in self.by_connection.values() for b in session.reclaim()]
+        self.backlog.put_back(reclaimed)
 
     def announce_stop(self, now: float, at: float, others: tuple[str, ...]) -> None:
         """Admit no more sessions, and tell those that there are when the daemon stops.

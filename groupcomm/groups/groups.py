@@ -26,6 +26,9 @@ from groupcomm.wire.bundle import SELF_DISCARD, WITHOUT_VIEWS, Bundle, BundleKin
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
 
+CONTROL_UNITS = 3
+"""The work of an event of a session, besides what programs are told of it."""
+
 Place = tuple[int, int, int]
 """(time, ring, bundle): a position within the view."""
 
@@ -308,6 +311,7 @@ class Groups:
     # ---- control ----
 
     def _control(self, bundle: Bundle) -> None:
+        self._audience.charge(CONTROL_UNITS)
         daemon = bundle.packet.daemon
         self._settle_to(_place(bundle))
         if bundle.kind == BundleKind.CONNECT:
