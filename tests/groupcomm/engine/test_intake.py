@@ -13,10 +13,10 @@ from groupcomm.engine import (
     ClientGone,
     ProgramSettings,
 )
-from groupcomm.engine.intake import SESSION_WORK, STALL_S, STEP_WORK, Intake
+from groupcomm.engine.intake import SESSION_WORK, STALL_S, STEP_WORK, VOID_A_S, Intake
 from groupcomm.errors import Code, SessionError
 from groupcomm.level import ServiceLevel
-from groupcomm.security.quotas import Quotas
+from groupcomm.security.quotas import BURST_S, Quotas
 from groupcomm.session.daemon_frames import encode_answer
 from groupcomm.session.daemon_session import (
     MOST_BACKLOG_WORK,
@@ -107,6 +107,34 @@ class Room:
 def admitted(room: Room, principals: Iterable[str]) -> None:
     for number, principal in enumerate(principals):
         room.admit(number, principal)
+
+
+def test_senders_of_nothing_wait_while_all_of_them_have_taken_too_much() -> None:
+    room = Room()
+    admitted(room, ["void/0", "void/1", "other"])
+    now, wasted, each = 0.0, 0, 20
+
+    def send_nothing(number: int) -> None:
+        room.sessions[number].owe(Price(each, messages=1, wasted=each))
+        room.intake.add(room.sessions[number])
+
+    for _ in range(2000):
+        owing = [session for session in room.sessions.values() if session.has_input]
+        for number in (0, 1):
+            if room.sessions[number] not in owing:
+                send_nothing(number)
+        room.say(2, "status")
+        room.intake.serve(now)
+        assert room.done[-1] == 2, "whoever asks for something has its turn"
+        wasted += each * sum(not room.sessions[number].has_input for number in (0, 1))
+        room.done.clear()
+        now += 0.001
+    assert VOID_A_S * 2 < wasted <= VOID_A_S * (2 + BURST_S) + 2 * each
+    send_nothing(0)
+    room.intake.serve(now)
+    assert now < room.intake.due < now + 1.0, "it comes back by itself"
+    room.intake.serve(room.intake.due + 1.0)
+    assert not any(room.sessions[number].has_input for number in (0, 1))
 
 
 def test_a_step_does_so_much_and_leaves_the_rest_for_the_next() -> None:
