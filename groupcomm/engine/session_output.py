@@ -46,6 +46,10 @@ NAMES_A_FRAME: Final = 4
 """The names that are encoded in views in the time that a frame takes."""
 
 
+CHANGE_FRAMES: Final = 6
+"""The frames that take the time of a change of a group, besides one for each session."""
+
+
 class SlowReceivers:
     """The sessions that make all senders wait (`slow_receivers = "block"`), and since when.
 
@@ -322,7 +326,7 @@ class SessionOutput:
             self.push(session, (shown.frame_for(session, frames, own=True),))
             if log is not None and change.cause is Cause.JOIN:
                 self._enter_log(log, session, group)
-        self.frames += len(connections) + frames.names // NAMES_A_FRAME
+        self.frames += CHANGE_FRAMES + len(connections) + frames.names // NAMES_A_FRAME
 
     def _open_log(self, connections: Collection[int], group: str) -> ChangeLog:
         """Return a new log of a group, with these members as its readers."""
