@@ -102,6 +102,11 @@ SHELLS_MAY_IMPORT = {
 """Which packages of this project each program may import."""
 
 
+ROOMS = ("host", "programs", "files", "config", "network", "joining", "operators", "http")
+"""The folders of the daemon from bottom to top. A module imports only its own room and lower ones;
+those beside the rooms put everything together."""
+
+
 def layer_of(path: Path) -> str:
     """The part of the core that a module below groupcomm/ belongs to; '' for the package."""
     first = path.relative_to(ROOT / "groupcomm").parts[0].removesuffix(".py")
@@ -208,6 +213,18 @@ def foreign_imports(path: Path) -> Iterator[str]:
                 yield f"{label(path)}:{line}: imports {name}"
 
 
+def upward_imports(path: Path) -> Iterator[str]:
+    """Yield each import of a room of the daemon that is above the file's own."""
+    room = path.relative_to(ROOT / "daemon").parts[1]
+    if room not in ROOMS:
+        return
+    below = ROOMS[: ROOMS.index(room) + 1]
+    for line, name in read(path).imports:
+        top, *rest = name.split(".")
+        if top == "groupcommd" and rest[0] not in below:
+            yield f"{label(path)}:{line}: imports {name}"
+
+
 def beyond_the_contract(path: Path) -> Iterator[str]:
     """Yield each use of a core, in the daemon, that its contract does not name."""
     source = read(path)
@@ -247,6 +264,7 @@ RULES = {
     "core is pure and imports only what stands below": (CORE, wrong_imports),
     "core calls nothing impure": (CORE, impure_calls),
     "programs do not import each other": (SOURCES, foreign_imports),
+    "a room of the daemon imports only what stands below": (DAEMON, upward_imports),
     "the daemon keeps to the contract of the core": (DAEMON, beyond_the_contract),
     "modules and functions fit in a head": (SOURCES, what_is_too_long),
     "no test is skipped": (SOURCES, skips),

@@ -19,7 +19,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.acting import as_owner_of
 from groupcomm.host.private_files import make_private_folder, open_private, write_new
 from groupcomm.host.tls import PROGRAM, PROGRAM_NAME
-from groupcommd.revocation_file import Revocations, check_principal, revoke
+from groupcommd.programs.revocation_file import Revocations, check_principal, revoke
 
 REVOKED: Final = "revoked.toml"
 

@@ -32,7 +32,7 @@ from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcomm_tools.topology import Topology
-from groupcommd.config_file import read_addresses
+from groupcommd.config.config_file import read_addresses
 
 DEFAULT_DAEMONS: Final = 3
 

@@ -26,16 +26,16 @@ from groupcomm.host.option_types import existing_file, port_number
 from groupcomm.host.os_errors import text_of
 from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcomm.security.access_review import opened
-from groupcommd.client_tables import tls_beside
-from groupcommd.config_file import read_config, through_relay
-from groupcommd.daemon_config import DaemonConfig, describe, impossible
-from groupcommd.host_names import LONGEST_LOOK_UP_S, LOOK_UP_S
-from groupcommd.http_table import listening
-from groupcommd.join_command import join_first
-from groupcommd.local_users import owners
-from groupcommd.logs import flush_logs, log_start, set_up_logs
-from groupcommd.present_address import HostUnknown
-from groupcommd.process import (
+from groupcommd.config.client_tables import tls_beside
+from groupcommd.config.config_file import read_config, through_relay
+from groupcommd.config.daemon_config import DaemonConfig, describe, impossible
+from groupcommd.config.http_table import listening
+from groupcommd.config.present_address import HostUnknown
+from groupcommd.config.roster_config import log_roster, removed_text
+from groupcommd.files.service_file import service_file
+from groupcommd.files.state_dir import StateDir, StateError
+from groupcommd.files.state_owner import Owner
+from groupcommd.host.process import (
     GarbageCollection,
     Watchdog,
     feed_systemd_watchdog,
@@ -46,12 +46,12 @@ from groupcommd.process import (
     retain_freed_memory,
     retry_while_exhausted,
 )
-from groupcommd.roster_config import log_roster, removed_text
+from groupcommd.join_command import join_first
+from groupcommd.network.host_names import LONGEST_LOOK_UP_S, LOOK_UP_S
+from groupcommd.network.sockets import Sockets, check_credentials
+from groupcommd.operators.logs import flush_logs, log_start, set_up_logs
+from groupcommd.programs.local_users import owners
 from groupcommd.service import LINGER_S, ReadFiles, Service, ServiceEnd
-from groupcommd.service_file import service_file
-from groupcommd.sockets import Sockets, check_credentials
-from groupcommd.state_dir import StateDir, StateError
-from groupcommd.state_owner import Owner
 
 FAILED, USAGE, CUT_SHORT = 1, 2, 3
 

@@ -11,12 +11,12 @@ import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.joining.token import Token, decode_token
-from groupcommd.config_file import JOINED, JoinWish, read_join_wish, read_seeds, with_joined
-from groupcommd.config_tables import ConfigFile
-from groupcommd.join_client import JoinPlan, JoinRefused, join, plan_of
-from groupcommd.logs import set_up_logs
-from groupcommd.state_dir import StateDir
-from groupcommd.state_owner import Owner
+from groupcommd.config.config_file import JOINED, JoinWish, read_join_wish, read_seeds, with_joined
+from groupcommd.config.config_tables import ConfigFile
+from groupcommd.files.state_dir import StateDir
+from groupcommd.files.state_owner import Owner
+from groupcommd.joining.join_client import JoinPlan, JoinRefused, join, plan_of
+from groupcommd.operators.logs import set_up_logs
 
 LEFT, REFUSED = 0, 4
 """The exit statuses of a daemon that does not run after all."""

@@ -39,35 +39,35 @@ from groupcomm.engine import (
 from groupcomm.engine.probe import Probe
 from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
-from groupcommd.bounded_log import BoundedLog
-from groupcommd.certificate_dates import watch_dates
-from groupcommd.cluster import ClusterReports, reachable
-from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
-from groupcommd.copies import Copies
-from groupcommd.credentials import TlsCredentials, read_tls_credentials
-from groupcommd.daemon_config import DaemonConfig
-from groupcommd.delays import DelayRecorder
-from groupcommd.disk import DiskWatch, DiskWriter
-from groupcommd.drain_service import DrainService
-from groupcommd.flight import FlightRecorder
-from groupcommd.host_names import HostNames, LookUp
-from groupcommd.junk import Flood, pattern_of
-from groupcommd.key_service import RELOAD_KEYS, KeyService, may_change_keys
-from groupcommd.logs import LogWatch, log_news
-from groupcommd.loop_watch import LoopWatch, log_step
-from groupcommd.mismatches import ConfigDifferences, RejectedSenders
-from groupcommd.move_client import tell_move
-from groupcommd.networks import Networks
-from groupcommd.process import LastWords, connection_capacity
-from groupcommd.roster_config import log_roster
-from groupcommd.roster_service import RosterService
-from groupcommd.seeds import look_up_off_the_loop
-from groupcommd.sockets import HttpSocket, Sockets, check_http_files, use_places
-from groupcommd.solitude import Solitude
-from groupcommd.state_dir import StateDir
-from groupcommd.status import DaemonParts, QuestionQueue, answer
-from groupcommd.udp import MAX_READS
-from groupcommd.versions import VersionWatch
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.config.roster_config import log_roster
+from groupcommd.config.seeds import look_up_off_the_loop
+from groupcommd.files.disk import DiskWatch, DiskWriter
+from groupcommd.files.key_service import RELOAD_KEYS, KeyService, may_change_keys
+from groupcommd.files.state_dir import StateDir
+from groupcommd.host.bounded_log import BoundedLog
+from groupcommd.host.loop_watch import LoopWatch, log_step
+from groupcommd.host.process import LastWords, connection_capacity
+from groupcommd.joining.move_client import tell_move
+from groupcommd.joining.roster_service import RosterService
+from groupcommd.network.delays import DelayRecorder
+from groupcommd.network.flight import FlightRecorder
+from groupcommd.network.host_names import HostNames, LookUp
+from groupcommd.network.junk import Flood, pattern_of
+from groupcommd.network.networks import Networks
+from groupcommd.network.sockets import HttpSocket, Sockets, check_http_files, use_places
+from groupcommd.network.udp import MAX_READS
+from groupcommd.operators.certificate_dates import watch_dates
+from groupcommd.operators.cluster import ClusterReports, reachable
+from groupcommd.operators.copies import Copies
+from groupcommd.operators.drain_service import DrainService
+from groupcommd.operators.logs import LogWatch, log_news
+from groupcommd.operators.mismatches import ConfigDifferences, RejectedSenders
+from groupcommd.operators.solitude import Solitude
+from groupcommd.operators.status import DaemonParts, QuestionQueue, answer
+from groupcommd.operators.versions import VersionWatch
+from groupcommd.programs.connections import LISTENER_SHARE, Connections, Expiry
+from groupcommd.programs.credentials import TlsCredentials, read_tls_credentials
 
 if TYPE_CHECKING:
     from groupcommd.http.supervisor import HttpSupervisor

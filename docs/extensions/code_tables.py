@@ -18,7 +18,7 @@ from docs.extensions.markdown import cell, code, prose, table
 from docs.extensions.public_names import public_names, value_of
 from groupcomm.config.core import PRESETS, Timing, Windows
 from groupcomm.errors import Code, GroupCommError
-from groupcommd.config_tables import ConfigFile
+from groupcommd.config.config_tables import ConfigFile
 from groupcommd.service import RELOADED
 
 

@@ -16,7 +16,7 @@ from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
-from groupcommd.config_file import read_addresses
+from groupcommd.config.config_file import read_addresses
 
 ROOT: Final = Path(__file__).parents[2]
 NAMES: Final = ("alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel")

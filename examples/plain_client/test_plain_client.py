@@ -21,7 +21,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.token_file import add_token
+from groupcommd.programs.token_file import add_token
 
 VECTORS = Path(__file__).parents[2] / "docs" / "protocol" / "vectors"
 in_thread = trio.to_thread.run_sync

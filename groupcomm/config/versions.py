@@ -65,7 +65,7 @@ INVITATIONS: Final = 1 << 0
 """The feature of daemons that can read rosters with invitations (docs/joining.md)."""
 
 HOST_NAMES: Final = 1 << 1
-"""The feature of daemons that look up the names of hosts in rosters (groupcommd/host_names.py)."""
+"""The feature of daemons that look up the names of hosts in rosters."""
 
 READERS: Final = 1 << 2
 """The feature of daemons that know sessions which read a group without being its members."""

@@ -29,7 +29,7 @@ from groupcomm_tools.bench.figures import Figures
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import cpu_s, measure
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.config_file import read_addresses
+from groupcommd.config.config_file import read_addresses
 from tests.campaigns.junk_made import Address, capture, write_captured
 from tests.campaigns.programs import PATIENCE_S, Program, until
 

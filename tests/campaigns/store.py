@@ -22,7 +22,7 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Relay
-from groupcommd.config_file import read_addresses
+from groupcommd.config.config_file import read_addresses
 from tests.campaigns.programs import Program, until
 
 CALM_S: Final = (0.5, 1.5)

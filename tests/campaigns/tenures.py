@@ -28,7 +28,7 @@ import trio
 
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Relay
-from groupcommd.config_file import read_addresses
+from groupcommd.config.config_file import read_addresses
 from tests.campaigns.programs import DidNotHappen, Program, until
 from tests.campaigns.tenures_program import PLAYS
 from tests.campaigns.tenures_requests import requests_of

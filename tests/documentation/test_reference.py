@@ -21,8 +21,8 @@ from docs.extensions.reference import expand, whole_name
 from groupcomm.errors import Code, ConfigError
 from groupcomm.host.parser import Parser, example_text
 from groupcomm_tools.cli import COMMANDS
-from groupcommd.config_file import read_config
-from groupcommd.daemon_config import DaemonConfig
+from groupcommd.config.config_file import read_config
+from groupcommd.config.daemon_config import DaemonConfig
 from groupcommd.http.metrics import METRICS
 from groupcommd.service import RELOADED
 

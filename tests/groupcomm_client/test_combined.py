@@ -20,7 +20,7 @@ from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable, Un
 from groupcomm_client.end_to_end.frames import Kind, kind_of
 from groupcomm_client.filters import Way, causal, compression, delay
 from groupcomm_client.reconnecting import ReconnectingConnection
-from groupcommd.config_file import read_config
+from groupcommd.config.config_file import read_config
 from tests.groupcommd.virtual import Daemon, virtual_clock, virtual_daemons
 
 SECRET = SharedSecret(b"s" * 32)

@@ -13,7 +13,7 @@ from groupcomm_spark import session as java
 from groupcomm_spark.commands.doctor import examine
 from groupcomm_spark.errors import plain
 from groupcomm_tools.cli import main
-from groupcommd.findings import Grade
+from groupcommd.operators.findings import Grade
 
 
 def make_java(home: Path, says: str) -> Path:

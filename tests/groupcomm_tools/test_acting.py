@@ -18,9 +18,9 @@ from groupcomm.host.key_file import read_key_file, write_key_file
 from groupcomm.host.option_types import existing_file
 from groupcomm.host.private_files import open_private
 from groupcomm_tools.commands.doctor import examine
-from groupcommd.findings import Finding, Grade
-from groupcommd.service_file import service_file
-from groupcommd.token_file import add_token
+from groupcommd.files.service_file import service_file
+from groupcommd.operators.findings import Finding, Grade
+from groupcommd.programs.token_file import add_token
 from tests.groupcomm_tools.shell import tell
 from tests.groupcommd.nobody import NOBODY, can_be_nobody, open_folder
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.local_users import unix_principal
+from groupcommd.programs.local_users import unix_principal
 from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell, finish
 
 

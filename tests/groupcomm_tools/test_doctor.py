@@ -17,10 +17,10 @@ from groupcomm_tools.doctor.daemon_checks import ask_daemon
 from groupcomm_tools.doctor.host_checks import check_buffers, check_clock
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon, free_ports
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.assessment import check_datagrams
-from groupcommd.config_file import read_addresses
-from groupcommd.findings import Finding, Grade
-from groupcommd.udp import BUFFER_BYTES
+from groupcommd.config.config_file import read_addresses
+from groupcommd.network.udp import BUFFER_BYTES
+from groupcommd.operators.assessment import check_datagrams
+from groupcommd.operators.findings import Finding, Grade
 from tests.groupcomm_tools.shell import Shell
 
 OK, WARNING, PROBLEM, _ = Grade

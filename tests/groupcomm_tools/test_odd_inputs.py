@@ -26,11 +26,11 @@ from groupcomm_tools.commands.simulate_plan import read_plan
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcomm_tools.terminal import visible_output
 from groupcommd import cli
-from groupcommd.config_file import read_config
-from groupcommd.identity_file import read_roll
-from groupcommd.revocation_file import read_revocations
-from groupcommd.status import _readers
-from groupcommd.token_file import read_tokens
+from groupcommd.config.config_file import read_config
+from groupcommd.files.identity_file import read_roll
+from groupcommd.operators.status import _readers
+from groupcommd.programs.revocation_file import read_revocations
+from groupcommd.programs.token_file import read_tokens
 from tests.groupcomm_tools.shell import tell
 
 DEEP = "x = " + "[" * 3000 + "]" * 3000

@@ -12,8 +12,8 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.cli import main
 from groupcomm_tools.spread_import import NO_MEANING, parse_spread_conf, to_groupcomm
-from groupcommd.config_file import read_config
-from groupcommd.daemon_config import DaemonConfig
+from groupcommd.config.config_file import read_config
+from groupcommd.config.daemon_config import DaemonConfig
 
 DIRECTIVES = (
     "DebugFlags = { PRINT EXIT }",

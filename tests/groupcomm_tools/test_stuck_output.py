@@ -19,9 +19,9 @@ import pytest
 from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_client.history import EARLIEST, CaughtUp
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd import journal
-from groupcommd.logs import dropped_lines, set_up_logs
-from groupcommd.process import notify_systemd
+from groupcommd.host.process import notify_systemd
+from groupcommd.operators import journal
+from groupcommd.operators.logs import dropped_lines, set_up_logs
 from tests.groupcomm_tools.shell import tell
 from tests.groupcomm_tools.warm import WarmProcess
 

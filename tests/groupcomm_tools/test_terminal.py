@@ -23,7 +23,7 @@ from groupcomm_tools.top.frame import make_frame
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.figure import figure_of
 from groupcomm_tools.view.page import make_page
-from groupcommd.logs import TextFormatter
+from groupcommd.operators.logs import TextFormatter
 from tests.groupcomm.algorithms.schedules import late_cause
 from tests.groupcomm_tools.hostile_daemon import HOSTILE, hostile_daemon, status
 

@@ -8,7 +8,7 @@ from groupcomm.errors import ConfigError
 from groupcomm_tools.commands.relay import read_link
 from groupcomm_tools.relay import Line
 from groupcomm_tools.topology import NO_WAY, SHAPES, Topology, make_line
-from groupcommd.config_file import read_config
+from groupcommd.config.config_file import read_config
 
 FAR = Line(delay_s=0.04, jitter_s=0.0055)
 

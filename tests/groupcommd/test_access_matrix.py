@@ -18,7 +18,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Verb
 from groupcomm.session.frames import encode_bundle_head
 from groupcomm.wire.bundle import BundleKind, encode_body
-from groupcommd.status import DaemonParts, answer
+from groupcommd.operators.status import DaemonParts, answer
 from tests.groupcomm.engine.cluster import Cluster, Program
 from tests.groupcomm.security.test_access import Row, access_of, reference
 from tests.groupcomm.wire.payloads import encode_messages

@@ -29,8 +29,8 @@ from groupcomm_client.spread_api import (
 )
 from groupcomm_tools import cli
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.config_file import read_config
-from groupcommd.local_users import NAMES_KEPT_S, unix_principal
+from groupcommd.config.config_file import read_config
+from groupcommd.programs.local_users import NAMES_KEPT_S, unix_principal
 from tests.groupcomm_client.kinds import KINDS, PATIENCE_S, Kind, next_of
 from tests.groupcomm_tools.shell import NO_PAUSES
 
@@ -251,10 +251,11 @@ def test_a_user_named_like_a_number_is_not_the_user_with_that_number(
     """Names are looked up again, too: the system may have given one to somebody else."""
     names = {4001: "1001"}
     monkeypatch.setattr(
-        "groupcommd.local_users.pwd.getpwuid", lambda uid: types.SimpleNamespace(pw_name=names[uid])
+        "groupcommd.programs.local_users.pwd.getpwuid",
+        lambda uid: types.SimpleNamespace(pw_name=names[uid]),
     )
     now = 1e6
-    monkeypatch.setattr("groupcommd.local_users.time.monotonic", lambda: now)
+    monkeypatch.setattr("groupcommd.programs.local_users.time.monotonic", lambda: now)
     assert (unix_principal(4001), unix_principal(1001)) == ("unix:1001", "uid:1001")
     names[4001] = "ann"
     now += NAMES_KEPT_S

@@ -3,7 +3,7 @@
 from groupcomm.engine import ClientBytes, ClientGone
 from groupcomm.events import Answer
 from groupcomm.session.frames import encode_query
-from groupcommd.status import TURN_S, QuestionQueue
+from groupcommd.operators.status import TURN_S, QuestionQueue
 from tests.groupcomm.engine.clients import Clients
 
 MOST_SHARE = 0.1

@@ -18,8 +18,8 @@ import trio
 from groupcomm.session.frames import encode_hello
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
-from groupcommd.bounded_log import BURST, INTERVAL_S, BoundedLog
-from groupcommd.token_file import add_token
+from groupcommd.host.bounded_log import BURST, INTERVAL_S, BoundedLog
+from groupcommd.programs.token_file import add_token
 from tests.groupcommd import spread_client as spread
 
 WAIT_S = 10.0

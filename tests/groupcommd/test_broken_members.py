@@ -11,9 +11,9 @@ import trio.testing
 
 from groupcomm.membership.trust import FEW
 from groupcomm.wire.token import TokenRequest
-from groupcommd.assessment import DaemonAnswers, check_datagrams, check_other_daemons
-from groupcommd.findings import Grade
-from groupcommd.status import broken
+from groupcommd.operators.assessment import DaemonAnswers, check_datagrams, check_other_daemons
+from groupcommd.operators.findings import Grade
+from groupcommd.operators.status import broken
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 

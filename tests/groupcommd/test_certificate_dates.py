@@ -8,10 +8,10 @@ import pytest
 
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.doctor.host_checks import check_certificates
-from groupcommd.certificate_dates import AGAIN_S, LOOK_S, check_dates, report
-from groupcommd.config_file import read_config
-from groupcommd.daemon_config import DaemonConfig
-from groupcommd.findings import Grade
+from groupcommd.config.config_file import read_config
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.operators.certificate_dates import AGAIN_S, LOOK_S, check_dates, report
+from groupcommd.operators.findings import Grade
 
 DAY_S: Final = 86_400.0
 

@@ -34,8 +34,8 @@ from groupcomm_client.spread_api import SP_connect, SP_disconnect
 from groupcomm_tools import cli
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.listeners import MAX_HALF_OPEN
-from groupcommd.token_file import add_token, remove_token
+from groupcommd.programs.listeners import MAX_HALF_OPEN
+from groupcommd.programs.token_file import add_token, remove_token
 from tests.groupcomm_client.kinds import KINDS, Kind
 from tests.groupcomm_tools.shell import NO_PAUSES
 

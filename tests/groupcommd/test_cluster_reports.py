@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.engine import MAX_REPORT_BYTES
-from groupcommd.cluster import KEPT, ClusterReports, _decode_untrusted, _encode
+from groupcommd.operators.cluster import KEPT, ClusterReports, _decode_untrusted, _encode
 
 
 class Core:

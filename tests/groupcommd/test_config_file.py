@@ -9,8 +9,8 @@ from groupcomm.config.core import PRESETS
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.key_file import make_common_key, read_key_file, write_key_file
-from groupcommd.config_file import read_config, read_sites
-from groupcommd.daemon_config import DaemonConfig
+from groupcommd.config.config_file import read_config, read_sites
+from groupcommd.config.daemon_config import DaemonConfig
 
 TWO = """
 cluster = "plant"

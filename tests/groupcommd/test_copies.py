@@ -12,11 +12,11 @@ from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.layout import COUNTER, SUITE_AES_GCM, fixed_heads
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.assessment import DaemonAnswers, check_copies
-from groupcommd.config_file import read_config
-from groupcommd.copies import LASTS_S, LOGGED_S, MAX_COPIES, Copies
-from groupcommd.daemon_config import DaemonConfig
-from groupcommd.mismatches import FRESH_S, LOOK_S
+from groupcommd.config.config_file import read_config
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.operators.assessment import DaemonAnswers, check_copies
+from groupcommd.operators.copies import LASTS_S, LOGGED_S, MAX_COPIES, Copies
+from groupcommd.operators.mismatches import FRESH_S, LOOK_S
 from tests.groupcommd.test_restored_state import cloned
 
 ELSEWHERE = Address("10.0.0.9", 4803)

@@ -12,7 +12,7 @@ from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import ClusterError, LocalCluster
-from groupcommd.config_file import read_addresses
+from groupcommd.config.config_file import read_addresses
 
 
 async def take(connection: Connection, count: int) -> list[Message]:

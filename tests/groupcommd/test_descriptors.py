@@ -22,10 +22,9 @@ from groupcomm.session.daemon_frames import decode_closed_untrusted
 from groupcomm.session.frames import DAEMON_FRAME_BYTES, FrameKind, FrameReader, encode_hello
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd import local_users
-from groupcommd.bounded_log import BURST, INTERVAL_S
-from groupcommd.connections import ConnectionQuotas
-from groupcommd.process import (
+from groupcommd.files.state_dir import StateDir, StateError
+from groupcommd.host.bounded_log import BURST, INTERVAL_S
+from groupcommd.host.process import (
     MAX_CONNECTIONS,
     RESERVE,
     connection_capacity,
@@ -34,8 +33,9 @@ from groupcommd.process import (
     raise_descriptor_limit,
     retry_while_exhausted,
 )
-from groupcommd.state_dir import StateDir, StateError
-from groupcommd.token_file import TokenBook, add_token
+from groupcommd.programs import local_users
+from groupcommd.programs.connections import ConnectionQuotas
+from groupcommd.programs.token_file import TokenBook, add_token
 from tests.groupcommd.virtual import virtual_clock
 
 PATIENCE_S = 20.0

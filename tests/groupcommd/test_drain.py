@@ -18,7 +18,7 @@ from groupcomm_client.end_to_end import KeyChanged, SharedSecret
 from groupcomm_client.filters import compression
 from groupcomm_tools.certificates import issue, make_authority
 from groupcommd import cli
-from groupcommd.drain_service import DrainService
+from groupcommd.operators.drain_service import DrainService
 from groupcommd.service import Service, ServiceEnd
 from tests.groupcommd.http.browser import ask
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons

@@ -1,7 +1,7 @@
 """Findings that were in the log or in a counter alone: lines that are missing, daemons left out."""
 
-from groupcommd.assessment import DaemonAnswers, check_log, check_room
-from groupcommd.findings import Grade
+from groupcommd.operators.assessment import DaemonAnswers, check_log, check_room
+from groupcommd.operators.findings import Grade
 
 
 def answers(before: int, after: int) -> DaemonAnswers:

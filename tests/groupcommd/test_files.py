@@ -18,7 +18,7 @@ from groupcomm.host.key_file import (
     write_key_file,
 )
 from groupcomm.security.keys import KeyRing
-from groupcommd.state_dir import StateDir, StateError
+from groupcommd.files.state_dir import StateDir, StateError
 
 # ---- keys ----
 

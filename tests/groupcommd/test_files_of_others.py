@@ -17,8 +17,8 @@ from groupcomm_client import TlsOptions
 from groupcomm_client.blocking import connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.state_dir import StateDir, StateError
-from groupcommd.token_file import add_token
+from groupcommd.files.state_dir import StateDir, StateError
+from groupcommd.programs.token_file import add_token
 from tests.groupcomm_tools.shell import NO_PAUSES
 from tests.groupcommd.nobody import NOBODY, as_nobody, can_be_nobody, open_folder
 

@@ -12,9 +12,9 @@ from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import DaemonCore, Status
 from groupcomm.host.addresses import Address
 from groupcomm.membership.comparison import OtherConfiguration, Verdict
-from groupcommd.config_file import read_config
-from groupcommd.daemon_config import DaemonConfig
-from groupcommd.mismatches import (
+from groupcommd.config.config_file import read_config
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.operators.mismatches import (
     FRESH_S,
     LOOK_S,
     MAX_SENDERS,

@@ -7,10 +7,10 @@ import pytest
 import trio
 import trio.testing
 
-from groupcommd.connection import Connection
-from groupcommd.junk import CALM_S, INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
-from groupcommd.listeners import GRACE_S, Listener
-from groupcommd.udp import MAX_READS
+from groupcommd.network.junk import CALM_S, INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
+from groupcommd.network.udp import MAX_READS
+from groupcommd.programs.connection import Connection
+from groupcommd.programs.listeners import GRACE_S, Listener
 from tests.groupcommd.virtual import virtual_clock
 
 

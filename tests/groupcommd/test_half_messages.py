@@ -8,9 +8,9 @@ import pytest
 
 from groupcomm.session.spread import layout
 from groupcomm.session.spread.layout import Head, encode_head, encode_names
-from groupcommd.bounded_log import BoundedLog
-from groupcommd.half_messages import HalfMessages
-from groupcommd.spread_socket import SpreadBroken, SpreadSocket
+from groupcommd.host.bounded_log import BoundedLog
+from groupcommd.programs.half_messages import HalfMessages
+from groupcommd.programs.spread_socket import SpreadBroken, SpreadSocket
 from tests.groupcomm.session.spread.test_session import opened, request
 
 

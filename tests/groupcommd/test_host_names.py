@@ -18,20 +18,20 @@ from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.addresses import Address
 from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.local_cluster import free_ports
-from groupcommd import present_address
-from groupcommd.assessment import check_view
-from groupcommd.config_file import read_addresses, read_config
-from groupcommd.daemon_config import DaemonConfig, describe
-from groupcommd.host_names import LONGEST_LOOK_UP_S, TELL_S, HostNames
-from groupcommd.loop_watch import LoopWatch
-from groupcommd.present_address import HostUnknown
-from groupcommd.roster_config import overruled, with_roster
-from groupcommd.roster_service import RosterService
-from groupcommd.seeds import Seed, parse_host_name
+from groupcommd.config import present_address
+from groupcommd.config.config_file import read_addresses, read_config
+from groupcommd.config.daemon_config import DaemonConfig, describe
+from groupcommd.config.present_address import HostUnknown
+from groupcommd.config.roster_config import overruled, with_roster
+from groupcommd.config.seeds import Seed, parse_host_name
+from groupcommd.files.state_dir import StateDir
+from groupcommd.host.loop_watch import LoopWatch
+from groupcommd.joining.roster_service import RosterService
+from groupcommd.network.host_names import LONGEST_LOOK_UP_S, TELL_S, HostNames
+from groupcommd.network.sockets import Sockets
+from groupcommd.network.udp import UdpSocket
+from groupcommd.operators.assessment import check_view
 from groupcommd.service import Service
-from groupcommd.sockets import Sockets
-from groupcommd.state_dir import StateDir
-from groupcommd.udp import UdpSocket
 from tests.groupcommd.test_networks import view_of
 from tests.groupcommd.virtual import QuickState, virtual_clock
 

@@ -10,9 +10,9 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.config_file import read_config
-from groupcommd.daemon_config import describe
-from groupcommd.identity_file import read_identity, read_roll
+from groupcommd.config.config_file import read_config
+from groupcommd.config.daemon_config import describe
+from groupcommd.files.identity_file import read_identity, read_roll
 from tests.groupcommd.hosts import command, make_hosts, run
 
 NAMES = "abc"

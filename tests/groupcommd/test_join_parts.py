@@ -18,15 +18,15 @@ from groupcomm.joining.messages import MoveRequest, Package, signed_text
 from groupcomm.security.identity import Roll, public_of
 from groupcomm.security.keys import KeyRing
 from groupcomm.wire.joining import Role
-from groupcommd import seeds
-from groupcommd.config_file import read_config
-from groupcommd.identity_file import write_identity
-from groupcommd.join_client import JoinRefused, store_package
-from groupcommd.join_service import _has_signed, timings
-from groupcommd.present_address import present_address
-from groupcommd.roster_service import RosterService
-from groupcommd.seeds import Seed, look_up, parse_seed
-from groupcommd.state_dir import StateDir
+from groupcommd.config import seeds
+from groupcommd.config.config_file import read_config
+from groupcommd.config.present_address import present_address
+from groupcommd.config.seeds import Seed, look_up, parse_seed
+from groupcommd.files.identity_file import write_identity
+from groupcommd.files.state_dir import StateDir
+from groupcommd.joining.join_client import JoinRefused, store_package
+from groupcommd.joining.join_service import _has_signed, timings
+from groupcommd.joining.roster_service import RosterService
 
 ROSTER = Roster(
     entries=(

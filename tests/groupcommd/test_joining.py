@@ -13,7 +13,7 @@ import trio
 from groupcomm.joining.token import Token
 from groupcomm_tools.local_cluster import ClusterError, LocalDaemon, free_ports
 from groupcommd.cli import main
-from groupcommd.identity_file import read_roll
+from groupcommd.files.identity_file import read_roll
 from tests.groupcommd.growing import GrowingCluster, log_of
 from tests.groupcommd.hosts import make_hosts, run
 from tests.groupcommd.test_identities import LINES as IDENTITIES

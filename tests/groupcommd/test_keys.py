@@ -14,7 +14,7 @@ from groupcomm.host.key_file import read_key_file, write_key_file
 from groupcomm_client import TlsOptions, connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.token_file import add_token
+from groupcommd.programs.token_file import add_token
 from tests.groupcommd.hosts import command, make_hosts, run
 
 NAMES = "abc"

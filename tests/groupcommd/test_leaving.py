@@ -65,7 +65,7 @@ PATCHED: Final = """
 import sys, time
 from groupcommd import cli
 from groupcommd.service import Service
-from groupcommd.state_dir import StateDir
+from groupcommd.files.state_dir import StateDir
 {patch}
 sys.exit(cli.main(sys.argv[1:]))
 """

@@ -18,10 +18,16 @@ from groupcomm_client.spread_api.functions import _address
 from groupcomm_client.targets import default_address
 from groupcomm_tools import cli
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd import local_users
-from groupcommd.listeners import Listener, loopback_listener
-from groupcommd.local_users import admission, check_tcp_users, tcp_user, unix_principal, unix_user
-from groupcommd.peer_names import PeerRefused
+from groupcommd.programs import local_users
+from groupcommd.programs.listeners import Listener, loopback_listener
+from groupcommd.programs.local_users import (
+    admission,
+    check_tcp_users,
+    tcp_user,
+    unix_principal,
+    unix_user,
+)
+from groupcommd.programs.peer_names import PeerRefused
 from tests.groupcomm_tools.shell import NO_PAUSES
 from tests.groupcommd.nobody import NOBODY, as_nobody, can_be_nobody
 

@@ -18,9 +18,9 @@ import pytest
 from groupcomm.errors import SessionError
 from groupcomm_client.blocking import connect
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd import journal
-from groupcommd.local_users import origin_of
-from groupcommd.logs import JournalFormatter, set_up_logs
+from groupcommd.operators import journal
+from groupcommd.operators.logs import JournalFormatter, set_up_logs
+from groupcommd.programs.local_users import origin_of
 from tests.groupcomm_tools.shell import tell
 
 PATIENCE_S = 20.0

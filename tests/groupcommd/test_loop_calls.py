@@ -26,7 +26,7 @@ from groupcomm_client.history import EARLIEST, CaughtUp, Cursor
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalDaemon
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.token_file import add_token
+from groupcommd.programs.token_file import add_token
 from tests.groupcomm_client.history.archives import ArchiveProcess
 from tests.groupcomm_tools.shell import tell
 from tests.groupcommd.spread_client import connect as connect_spread

@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from groupcomm.engine import Input, LeaveRequested, Output
-from groupcommd.assessment import STANDS_STILL_MS, DaemonAnswers, check_loop
-from groupcommd.bounded_log import BURST, BoundedLog
-from groupcommd.findings import Grade
-from groupcommd.loop_watch import LOGGED_S, LONG_S, WINDOW_S, LoopWatch, Step, log_step
+from groupcommd.host.bounded_log import BURST, BoundedLog
+from groupcommd.host.loop_watch import LOGGED_S, LONG_S, WINDOW_S, LoopWatch, Step, log_step
+from groupcommd.operators.assessment import STANDS_STILL_MS, DaemonAnswers, check_loop
+from groupcommd.operators.findings import Grade
 from tests.groupcommd.virtual import virtual_daemons
 
 ERROR_S = 0.006

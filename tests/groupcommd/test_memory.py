@@ -5,7 +5,7 @@ import sys
 
 _PROGRAM = """
 import resource, sys
-from groupcommd.process import retain_freed_memory
+from groupcommd.host.process import retain_freed_memory
 
 kept = sys.argv[1] == "keep" and retain_freed_memory()
 for _ in range(200):
@@ -35,7 +35,7 @@ def test_a_burst_gets_the_pages_of_the_one_before() -> None:
 
 _COLLECTED = """
 import gc
-from groupcommd.process import DEEP_EVERY, FULL_EVERY, GarbageCollection
+from groupcommd.host.process import DEEP_EVERY, FULL_EVERY, GarbageCollection
 
 class Cycle:
     alive = 0

@@ -14,10 +14,10 @@ from groupcomm.engine import DaemonCore
 from groupcomm.host.addresses import Address
 from groupcomm.membership.states import MembershipState
 from groupcomm_tools.local_cluster import START_S, LocalDaemon, free_ports
-from groupcommd.config_file import read_config
-from groupcommd.networks import Networks
+from groupcommd.config.config_file import read_config
+from groupcommd.network.networks import Networks
+from groupcommd.network.sockets import Sockets
 from groupcommd.service import Service
-from groupcommd.sockets import Sockets
 from tests.groupcomm.engine.cluster import Cluster
 from tests.groupcommd.virtual import QuickState, virtual_clock
 

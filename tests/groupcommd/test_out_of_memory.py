@@ -10,7 +10,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd import cli
-from groupcommd.process import is_out_of_memory
+from groupcommd.host.process import is_out_of_memory
 from tests.campaigns.chaos.hosts import limit_memory
 
 SPARE_BYTES: Final = 10_000_000

@@ -10,7 +10,7 @@ import trio.testing
 
 from groupcomm.engine import ClientGone, Output
 from groupcomm.session.frames import encode_hello
-from groupcommd import connections as module
+from groupcommd.programs import connections as module
 from tests.groupcommd.test_rounds import PROGRAMS, open_all
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 

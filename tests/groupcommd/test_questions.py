@@ -13,7 +13,7 @@ from groupcomm.engine import QuestionAnswered
 from groupcomm.session.frames import encode_hello, encode_query
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.connections import TURN_BYTES
+from groupcommd.programs.connections import TURN_BYTES
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 BURST = 20_000

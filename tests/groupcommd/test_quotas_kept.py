@@ -17,10 +17,10 @@ from groupcomm.events import Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm_client import Connection, ConnectOptions, TlsOptions, connect
 from groupcomm_tools.certificates import issue, make_authority
-from groupcommd.config_file import read_config
-from groupcommd.connections import HELLO_S, MAX_TURNED_AWAY
+from groupcommd.config.config_file import read_config
+from groupcommd.programs.connections import HELLO_S, MAX_TURNED_AWAY
+from groupcommd.programs.token_file import add_token, remove_token
 from groupcommd.service import WALL_INTERVAL_S
-from groupcommd.token_file import add_token, remove_token
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
 
 

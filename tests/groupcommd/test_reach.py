@@ -10,15 +10,15 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address, parse_daemon_address
-from groupcommd import present_address
-from groupcommd.assessment import check_view
-from groupcommd.present_address import HostUnknown, own_address
-from groupcommd.reach import check_reach, loopback_fault
-from groupcommd.roster_service import RosterService
-from groupcommd.seeds import Seed
-from groupcommd.site_tables import read_place
-from groupcommd.sockets import _listen
-from groupcommd.solitude import ALONE_S, Solitude
+from groupcommd.config import present_address
+from groupcommd.config.present_address import HostUnknown, own_address
+from groupcommd.config.reach import check_reach, loopback_fault
+from groupcommd.config.seeds import Seed
+from groupcommd.config.site_tables import read_place
+from groupcommd.joining.roster_service import RosterService
+from groupcommd.network.sockets import _listen
+from groupcommd.operators.assessment import check_view
+from groupcommd.operators.solitude import ALONE_S, Solitude
 from tests.groupcommd.test_host_names import config_of
 from tests.groupcommd.test_roster import FakeCore
 from tests.groupcommd.test_solitude import status

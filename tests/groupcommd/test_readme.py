@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.config_file import read_config
+from groupcommd.config.config_file import read_config
 from tests.groupcomm_tools.shell import finish
 
 ROOT = Path(__file__).parents[2]

@@ -13,9 +13,9 @@ from groupcomm.errors import Code, SessionEnded
 from groupcomm_client import Reconnected, TlsOptions, connect
 from groupcomm_client.connection import Connection
 from groupcomm_tools.certificates import issue, make_authority, revoke_issued
-from groupcommd.config_file import read_config
-from groupcommd.revocation_file import Revocations, revoke
-from groupcommd.token_file import add_token, remove_token
+from groupcommd.config.config_file import read_config
+from groupcommd.programs.revocation_file import Revocations, revoke
+from groupcommd.programs.token_file import add_token, remove_token
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 PATIENCE_S: Final = 120.0

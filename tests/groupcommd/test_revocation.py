@@ -21,9 +21,9 @@ from groupcomm_client.targets import open_socket
 from groupcomm_client.trio_loop import TrioLoop
 from groupcomm_tools import cli
 from groupcomm_tools.certificates import issue, make_authority
-from groupcommd import connections
-from groupcommd.config_file import read_config
-from groupcommd.revocation_file import Revocations, read_revocations, revoke
+from groupcommd.config.config_file import read_config
+from groupcommd.programs import connections
+from groupcommd.programs.revocation_file import Revocations, read_revocations, revoke
 from groupcommd.service import Service
 from tests.groupcommd.signed import sign
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons

@@ -23,15 +23,15 @@ from groupcomm.config.roster import (
 )
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
-from groupcommd.config_file import read_config
-from groupcommd.daemon_config import DaemonConfig
-from groupcommd.junk import pattern_of
-from groupcommd.roster_config import former_places, with_roster
-from groupcommd.roster_file import decode_record, encode_record
-from groupcommd.roster_service import RosterService
-from groupcommd.sockets import use_places
-from groupcommd.state_dir import StateDir, StateError
-from groupcommd.udp import UdpSocket
+from groupcommd.config.config_file import read_config
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.config.roster_config import former_places, with_roster
+from groupcommd.files.roster_file import decode_record, encode_record
+from groupcommd.files.state_dir import StateDir, StateError
+from groupcommd.joining.roster_service import RosterService
+from groupcommd.network.junk import pattern_of
+from groupcommd.network.sockets import use_places
+from groupcommd.network.udp import UdpSocket
 
 FIRST = Roster(
     entries=(

@@ -15,7 +15,7 @@ from groupcomm.events import Message
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.listeners import MAX_HALF_OPEN_LOCAL
+from groupcommd.programs.listeners import MAX_HALF_OPEN_LOCAL
 
 
 @pytest.fixture

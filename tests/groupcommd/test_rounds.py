@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from groupcomm.session.frames import encode_bye, encode_hello
-from groupcommd.connections import HELLO_S
+from groupcommd.programs.connections import HELLO_S
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 PROGRAMS = 60

@@ -18,12 +18,12 @@ from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import DaemonCore
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
-from groupcommd.assessment import DaemonAnswers, check_disk
 from groupcommd.cli import count_start
-from groupcommd.config_file import read_config
-from groupcommd.disk import DiskWatch
-from groupcommd.findings import Finding, Grade
-from groupcommd.state_dir import StateDir, StateError, StateRecord
+from groupcommd.config.config_file import read_config
+from groupcommd.files.disk import DiskWatch
+from groupcommd.files.state_dir import StateDir, StateError, StateRecord
+from groupcommd.operators.assessment import DaemonAnswers, check_disk
+from groupcommd.operators.findings import Finding, Grade
 from tests.groupcommd.virtual import virtual_clock
 
 FOLDER = Path("/var/lib/groupcomm/press")

@@ -7,8 +7,8 @@ import pytest
 
 from groupcomm.host.addresses import Address
 from groupcomm.security.layout import SUITE_AES_GCM, SUITE_NONE
-from groupcommd.junk import MAX_JUMP, PASSED_OF, ClusterPattern, attach, program
-from groupcommd.udp import MAX_SOURCES, UdpSocket
+from groupcommd.network.junk import MAX_JUMP, PASSED_OF, ClusterPattern, attach, program
+from groupcommd.network.udp import MAX_SOURCES, UdpSocket
 from tests.groupcomm.security.daemons import ALICE, BOB, CAROL, CLUSTER, sealer
 
 COUNT = 12_000
@@ -101,7 +101,7 @@ def test_what_the_system_drops_is_reported(ends: Ends) -> None:
 def test_a_system_without_filters_drops_nothing(
     monkeypatch: pytest.MonkeyPatch, ends: Ends
 ) -> None:
-    monkeypatch.setattr("groupcommd.udp.attach", lambda *_: False)
+    monkeypatch.setattr("groupcommd.network.udp.attach", lambda *_: False)
     ends.daemon.filter(wanted(ALICE))
     assert not ends.daemon.filtered
     assert ends.passed(bytes(100), 50) == 50

@@ -5,7 +5,7 @@ import pytest
 
 from groupcomm.engine import Status
 from groupcomm.engine.status import PeerStatus
-from groupcommd.solitude import ALONE_S, LOGGED_S, Solitude
+from groupcommd.operators.solitude import ALONE_S, LOGGED_S, Solitude
 from tests.groupcomm.engine.cluster import Cluster
 
 

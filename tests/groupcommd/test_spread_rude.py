@@ -16,10 +16,10 @@ from groupcomm.errors import ConfigError, SessionEnded
 from groupcomm.host.addresses import Address
 from groupcomm_client import connect as connect_own
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.listeners import loopback_listener
-from groupcommd.sockets import listen_tcp
-from groupcommd.spread_listener import spread_tcp, spread_unix
-from groupcommd.unix_sockets import close_unix, listen_for_spread
+from groupcommd.network.sockets import listen_tcp
+from groupcommd.programs.listeners import loopback_listener
+from groupcommd.programs.spread_listener import spread_tcp, spread_unix
+from groupcommd.programs.unix_sockets import close_unix, listen_for_spread
 from tests.groupcommd import spread_client as spread
 from tests.groupcommd.spread_client import SpreadClient, connect, open_stream
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons

@@ -11,11 +11,11 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm_tools.doctor.host_checks import check_configuration, check_folders
-from groupcommd.config_file import JOINED, JoinWish, read_config
-from groupcommd.findings import Grade
+from groupcommd.config.config_file import JOINED, JoinWish, read_config
+from groupcommd.files.state_dir import StateDir, StateError
+from groupcommd.files.state_owner import OWNER, Owner, read_owner
 from groupcommd.join_command import check_same_cluster
-from groupcommd.state_dir import StateDir, StateError
-from groupcommd.state_owner import OWNER, Owner, read_owner
+from groupcommd.operators.findings import Grade
 
 THREE, FOUR = Owner("three", "a"), Owner("four", "a")
 

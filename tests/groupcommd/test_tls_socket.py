@@ -13,7 +13,7 @@ from groupcomm.host.addresses import Address
 from groupcomm.host.tls import TlsSocket, Wants
 from groupcomm_client.credentials import Credentials
 from groupcomm_tools.certificates import issue, make_authority
-from groupcommd.credentials import TlsConfig, server_context
+from groupcommd.programs.credentials import TlsConfig, server_context
 
 Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
 

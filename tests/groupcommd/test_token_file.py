@@ -13,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import folder_fault
 from groupcomm_tools import cli
-from groupcommd.token_file import TokenBook, add_token, read_tokens, remove_token
+from groupcommd.programs.token_file import TokenBook, add_token, read_tokens, remove_token
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 

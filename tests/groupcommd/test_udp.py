@@ -5,7 +5,7 @@ import time
 import pytest
 
 from groupcomm.host.addresses import Address
-from groupcommd.udp import UdpSocket
+from groupcommd.network.udp import UdpSocket
 
 LOOPBACK = Address("127.0.0.1", 0)
 

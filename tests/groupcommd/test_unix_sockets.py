@@ -15,8 +15,8 @@ import pytest
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import write_private
 from groupcomm_tools.exported import whole_file
-from groupcommd.sockets import listen_unix
-from groupcommd.unix_sockets import check_free, close_unix, listen_for_spread
+from groupcommd.network.sockets import listen_unix
+from groupcommd.programs.unix_sockets import check_free, close_unix, listen_for_spread
 
 Place: TypeAlias = Callable[[Path], object]
 

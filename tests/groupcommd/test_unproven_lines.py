@@ -11,10 +11,10 @@ import trio
 import trio.testing
 
 from groupcomm.host.key_file import write_key_file
-from groupcommd.assessment import DaemonAnswers, check_datagrams
-from groupcommd.findings import Grade
-from groupcommd.junk import MANY_PER_S
-from groupcommd.logs import JUNK_LOGGED_S
+from groupcommd.network.junk import MANY_PER_S
+from groupcommd.operators.assessment import DaemonAnswers, check_datagrams
+from groupcommd.operators.findings import Grade
+from groupcommd.operators.logs import JUNK_LOGGED_S
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 KEY_ID_AT = 3

@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from groupcommd import local_users
-from groupcommd.listeners import _identify_unix
-from groupcommd.local_users import unix_user
-from groupcommd.peer_names import PeerRefused
+from groupcommd.programs import local_users
+from groupcommd.programs.listeners import _identify_unix
+from groupcommd.programs.local_users import unix_user
+from groupcommd.programs.peer_names import PeerRefused
 from tests.groupcommd.nobody import NOBODY, open_folder
 
 ALONE: Final = "         0          0          1\n"
@@ -21,7 +21,7 @@ ALL: Final = "         0          0 4294967295\n"
 
 LISTEN: Final = """
 import socket, sys
-from groupcommd.local_users import unix_user
+from groupcommd.programs.local_users import unix_user
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])
 listener.listen()

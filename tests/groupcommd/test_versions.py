@@ -11,8 +11,8 @@ from groupcomm.engine import Status
 from groupcomm.errors import GroupCommError
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_tools.commands import upgrade_status
-from groupcommd.assessment import DaemonAnswers, check_versions
-from groupcommd.versions import VersionWatch, protocol_table
+from groupcommd.operators.assessment import DaemonAnswers, check_versions
+from groupcommd.operators.versions import VersionWatch, protocol_table
 from tests.groupcomm.engine.cluster import Cluster
 
 OLD = Versions()

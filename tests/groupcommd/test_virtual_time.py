@@ -13,7 +13,7 @@ from groupcomm.events import DaemonView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
-from groupcommd.connections import HELLO_S, LINGER_S
+from groupcommd.programs.connections import HELLO_S, LINGER_S
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 TOKEN_TIMEOUT_S = 0.6

@@ -17,9 +17,9 @@ import trio.testing
 
 from groupcomm_client import connect
 from groupcommd import cli
-from groupcommd.local_users import NAMES_KEPT_S, unix_principal
-from groupcommd.peer_names import PeerRefused, admitted_principal, principal_of
-from groupcommd.token_file import TokenBook, add_token, remove_token
+from groupcommd.programs.local_users import NAMES_KEPT_S, unix_principal
+from groupcommd.programs.peer_names import PeerRefused, admitted_principal, principal_of
+from groupcommd.programs.token_file import TokenBook, add_token, remove_token
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
 
 NO_USER = 3_000_017
@@ -49,8 +49,8 @@ async def test_while_the_name_service_hangs_users_keep_their_names(
         answers.wait(60)
         return right(uid)
 
-    monkeypatch.setattr("groupcommd.local_users.pwd.getpwuid", hang)
-    monkeypatch.setattr("groupcommd.local_users.time.monotonic", lambda: later)
+    monkeypatch.setattr("groupcommd.programs.local_users.pwd.getpwuid", hang)
+    monkeypatch.setattr("groupcommd.programs.local_users.time.monotonic", lambda: later)
     assert await principal_of(os.geteuid()) == known
     with pytest.raises(PeerRefused, match=f"examine it with getent passwd {NO_USER}"):
         await principal_of(NO_USER)

@@ -11,10 +11,10 @@ from groupcomm.link.path_mtu import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
 from groupcomm_tools.commands.status import way_text
-from groupcommd.assessment import DaemonAnswers, check_ways
-from groupcommd.bounded_log import BoundedLog
-from groupcommd.logs import LogWatch
-from groupcommd.status import ways
+from groupcommd.host.bounded_log import BoundedLog
+from groupcommd.operators.assessment import DaemonAnswers, check_ways
+from groupcommd.operators.logs import LogWatch
+from groupcommd.operators.status import ways
 from tests.groupcomm.sim.test_lost_links import Sites
 from tests.groupcomm.sim.test_narrow_links import narrow, narrow_links
 

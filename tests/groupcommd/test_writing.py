@@ -10,8 +10,8 @@ import trio
 
 from groupcomm.engine import DaemonCore, Input, Output
 from groupcomm.wire.packet import Raw
-from groupcommd.connections import Connections
-from groupcommd.listeners import Listener
+from groupcommd.programs.connections import Connections
+from groupcommd.programs.listeners import Listener
 
 MUCH = 4 * 1024 * 1024
 

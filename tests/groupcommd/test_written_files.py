@@ -17,10 +17,10 @@ from groupcomm_client import ConnectOptions
 from groupcomm_client.blocking import connect
 from groupcomm_log.writer import LogWriter
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.config_file import read_config
-from groupcommd.flight import FlightRecorder
-from groupcommd.sockets import Sockets
-from groupcommd.state_dir import StateDir
+from groupcommd.config.config_file import read_config
+from groupcommd.files.state_dir import StateDir
+from groupcommd.network.flight import FlightRecorder
+from groupcommd.network.sockets import Sockets
 from tests.groupcomm_log.make import append, crash
 from tests.groupcomm_tools.shell import NO_PAUSES
 from tests.groupcommd.nobody import as_nobody, can_be_nobody, open_folder

@@ -14,7 +14,7 @@ from groupcomm.session.frames import encode_hello
 from groupcomm_client.blocking import connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.token_file import add_token
+from groupcommd.programs.token_file import add_token
 from tests.campaigns.fuzz.port_targets import pieces, sealed_core
 from tests.campaigns.fuzz.seeds import SEEDS
 from tests.groupcomm_tools.shell import NO_PAUSES

@@ -15,20 +15,20 @@ import trio
 import trio.testing
 
 from groupcomm.host.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
-from groupcommd.config_file import read_config
-from groupcommd.credentials import read_tls_credentials
-from groupcommd.daemon_config import DaemonConfig
+from groupcommd.config.config_file import read_config
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.files.state_dir import StateDir, StateRecord
+from groupcommd.host.loop_watch import LoopWatch
 from groupcommd.http.channel import Channel
 from groupcommd.http.server import HttpServer, serve
 from groupcommd.http.supervisor import HttpSupervisor
 from groupcommd.http.supply import Supply
-from groupcommd.listeners import Listener, TlsListener, unix_listener
-from groupcommd.local_users import owners
-from groupcommd.loop_watch import LoopWatch
+from groupcommd.network.sockets import HttpSocket, Sockets, listen_tcp, listen_unix, open_http
+from groupcommd.network.udp import Asked
+from groupcommd.programs.credentials import read_tls_credentials
+from groupcommd.programs.listeners import Listener, TlsListener, unix_listener
+from groupcommd.programs.local_users import owners
 from groupcommd.service import Service
-from groupcommd.sockets import HttpSocket, Sockets, listen_tcp, listen_unix, open_http
-from groupcommd.state_dir import StateDir, StateRecord
-from groupcommd.udp import Asked
 
 DELAY_S: Final = 0.0002
 

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from groupcommd.cli import make_parser
-from groupcommd.process import feed_systemd_watchdog
+from groupcommd.host.process import feed_systemd_watchdog
 
 UNIT: Final = Path(__file__).parents[2] / "daemon/packages/groupcommd@.service"
 TIMEOUT_S: Final = 30.0

@@ -34,7 +34,7 @@ from groupcomm.wire import control, joining, link, membership, messages, token
 from groupcomm.wire.bundle import MAX_GROUPS, BundleKind
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
-from groupcommd.connections import HELLO_S, LINGER_S
+from groupcommd.programs.connections import HELLO_S, LINGER_S
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "protocol"
 MARK: Final = re.compile(r"^<!-- checked: ([a-z ]+) -->$")

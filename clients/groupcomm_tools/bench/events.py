@@ -22,7 +22,7 @@ from groupcomm_client import connect
 from groupcomm_tools.bench.plan import GROUP
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_tools.relay import Relay
-from groupcommd.config_file import read_addresses
+from groupcommd.config.config_file import read_addresses
 
 NAMES: Final = ("alfa", "bravo", "charlie")
 REST, VICTIM = NAMES[:-1], NAMES[-1]

@@ -24,8 +24,8 @@ from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_tools.relay import Relay
 from groupcomm_tools.topology import Topology
-from groupcommd.config_file import read_addresses
-from groupcommd.token_file import add_token
+from groupcommd.config.config_file import read_addresses
+from groupcommd.programs.token_file import add_token
 
 TLS_HOST: Final = "127.0.0.1"
 _VALID_DAYS: Final = 1.0

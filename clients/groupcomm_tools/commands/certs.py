@@ -15,7 +15,7 @@ from groupcomm_tools.certificates import (
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import say
-from groupcommd.revocation_file import SERIAL
+from groupcommd.programs.revocation_file import SERIAL
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 

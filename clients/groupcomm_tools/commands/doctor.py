@@ -10,10 +10,10 @@ from groupcomm.host.option_types import daemon_address, existing_file
 from groupcomm_client.targets import default_address
 from groupcomm_tools.doctor import daemon_checks, host_checks
 from groupcomm_tools.doctor.findings import print_findings
-from groupcommd import assessment
-from groupcommd.daemon_config import DaemonConfig
-from groupcommd.findings import Finding, skipped
-from groupcommd.service_file import service_file
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.files.service_file import service_file
+from groupcommd.operators import assessment
+from groupcommd.operators.findings import Finding, skipped
 
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
 

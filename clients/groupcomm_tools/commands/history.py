@@ -26,7 +26,7 @@ from groupcomm_tools.commands.options import (
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import Reports
-from groupcommd.process import raise_descriptor_limit
+from groupcommd.host.process import raise_descriptor_limit
 
 if TYPE_CHECKING:
     from groupcomm_tools.archive.recorded import RecordedLogs

@@ -15,7 +15,7 @@ from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import say
-from groupcommd.identity_file import add_identity, change_roll, read_identity, write_identity
+from groupcommd.files.identity_file import add_identity, change_roll, read_identity, write_identity
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 

@@ -14,8 +14,8 @@ from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.relay import Line, Pair, Relay
 from groupcomm_tools.terminal import Reports
 from groupcomm_tools.topology import Topology, make_line
-from groupcommd.config_file import read_addresses, read_sites
-from groupcommd.site_tables import sites_of_link
+from groupcommd.config.config_file import read_addresses, read_sites
+from groupcommd.config.site_tables import sites_of_link
 
 EXAMPLE: Final = "groupcomm relay --config plant.toml --via via.json --loss 0.05"
 

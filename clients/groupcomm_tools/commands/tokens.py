@@ -10,7 +10,7 @@ from groupcomm.host.acting import as_owner_of
 from groupcomm.host.option_types import positive
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import say
-from groupcommd.token_file import add_token, read_tokens, remove_token
+from groupcommd.programs.token_file import add_token, read_tokens, remove_token
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 

@@ -12,9 +12,9 @@ from groupcomm.host.acting import user_name
 from groupcomm.host.addresses import is_service_user
 from groupcomm_client import ConnectOptions
 from groupcomm_client.blocking import connect
-from groupcommd.assessment import BETWEEN_S, DaemonAnswers
-from groupcommd.daemon_config import DaemonConfig, describe
-from groupcommd.findings import Finding, ok, problem, warning
+from groupcommd.config.daemon_config import DaemonConfig, describe
+from groupcommd.operators.assessment import BETWEEN_S, DaemonAnswers
+from groupcommd.operators.findings import Finding, ok, problem, warning
 
 PATIENCE_S: Final = 5.0
 ADMITS_NOBODY: Final = "did not admit"

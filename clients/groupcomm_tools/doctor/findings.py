@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
-from groupcommd.findings import Finding, Grade, ok, problem, skipped, warning
+from groupcommd.operators.findings import Finding, Grade, ok, problem, skipped, warning
 
 __all__ = ["Finding", "Grade", "ok", "print_findings", "problem", "skipped", "warning"]
 

@@ -14,14 +14,14 @@ from groupcomm.host.acting import owner_of, user_name
 from groupcomm.host.os_errors import text_of
 from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.keys import fingerprint_of
-from groupcommd.certificate_dates import check_dates
-from groupcommd.config_file import KeyFileMissing, read_config
-from groupcommd.daemon_config import DaemonConfig
-from groupcommd.findings import Finding, ok, problem, warning
-from groupcommd.service_file import service_file
-from groupcommd.sockets import check_credentials
-from groupcommd.state_owner import Owner, check_owner
-from groupcommd.udp import BUFFER_BYTES
+from groupcommd.config.config_file import KeyFileMissing, read_config
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.files.service_file import service_file
+from groupcommd.files.state_owner import Owner, check_owner
+from groupcommd.network.sockets import check_credentials
+from groupcommd.network.udp import BUFFER_BYTES
+from groupcommd.operators.certificate_dates import check_dates
+from groupcommd.operators.findings import Finding, ok, problem, warning
 
 WRITTEN_AT_S: Final = 1_735_689_600
 """The beginning of 2025: no correct clock shows an earlier time."""

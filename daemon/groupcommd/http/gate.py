@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from groupcomm.errors import GroupCommError
-from groupcommd.token_file import TokenBook
+from groupcommd.programs.token_file import TokenBook
 
 MAX_TOKEN_BYTES: Final = 256
 

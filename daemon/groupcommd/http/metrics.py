@@ -19,12 +19,12 @@ from groupcomm.engine.status import LinkStatus
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import MembershipState
 from groupcomm.wire.link import LINK_BYTES
-from groupcommd.half_messages import HalfMessages
+from groupcommd.host.loop_watch import LONG_S
+from groupcommd.host.process import resident_bytes
 from groupcommd.http.snapshot import Snapshot
-from groupcommd.logs import dropped_lines
-from groupcommd.loop_watch import LONG_S
-from groupcommd.process import resident_bytes
-from groupcommd.spread_socket import SpreadSocket
+from groupcommd.operators.logs import dropped_lines
+from groupcommd.programs.half_messages import HalfMessages
+from groupcommd.programs.spread_socket import SpreadSocket
 
 Sample: TypeAlias = tuple[tuple[str, ...], float | tuple[int, float] | Durations]
 """Values of the labels, and a number; for a summary the count and the sum, for a histogram all."""

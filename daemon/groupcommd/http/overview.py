@@ -12,12 +12,12 @@ from heapq import nlargest
 from typing import Any, Final
 
 from groupcomm.durations import BOUNDS_S
-from groupcommd.assessment import BETWEEN_S, Answer, DaemonAnswers, assess
-from groupcommd.daemon_config import describe
+from groupcommd.config.daemon_config import describe
 from groupcommd.http.history import PastView
 from groupcommd.http.metrics import SLOW_BYTES
 from groupcommd.http.snapshot import Snapshot
-from groupcommd.status import status
+from groupcommd.operators.assessment import BETWEEN_S, Answer, DaemonAnswers, assess
+from groupcommd.operators.status import status
 
 MAX_VIEWS: Final = 12
 MAX_GROUPS: Final = 40

@@ -26,8 +26,9 @@ from cattrs import structure
 
 from groupcomm.host.tcp import end_if_unanswered, set_up_tcp
 from groupcomm.host.tls import PeerCertificate, TlsSocket, Wants
-from groupcommd.bounded_log import BoundedLog
-from groupcommd.credentials import TlsCredentials, read_tls_credentials
+from groupcommd.config.http_table import HttpTable, read_http
+from groupcommd.host.bounded_log import BoundedLog
+from groupcommd.host.process import connection_capacity, resident_bytes
 from groupcommd.http.channel import Channel
 from groupcommd.http.connection import REQUEST_S, Answer, HttpConnection
 from groupcommd.http.events import STALLED_S, EventStreams, event
@@ -38,10 +39,9 @@ from groupcommd.http.places import Places
 from groupcommd.http.source import Source
 from groupcommd.http.turns import network_of
 from groupcommd.http.work_share import WorkShare
-from groupcommd.http_table import HttpTable, read_http
-from groupcommd.local_users import Admits, admission, tcp_user, unix_principal, unix_user
-from groupcommd.process import connection_capacity, resident_bytes
-from groupcommd.token_file import TokenBook
+from groupcommd.programs.credentials import TlsCredentials, read_tls_credentials
+from groupcommd.programs.local_users import Admits, admission, tcp_user, unix_principal, unix_user
+from groupcommd.programs.token_file import TokenBook
 
 MAX_CONNECTIONS: Final = 2048
 

@@ -5,7 +5,7 @@ import attrs
 from groupcomm.engine import Status
 from groupcommd.http.history import History
 from groupcommd.http.watched_files import WatchedFiles
-from groupcommd.status import DaemonParts
+from groupcommd.operators.status import DaemonParts
 
 
 @attrs.frozen(kw_only=True)

@@ -20,12 +20,12 @@ import attrs
 import trio
 
 from groupcomm.engine import News
-from groupcommd.daemon_config import DaemonConfig
+from groupcommd.config.daemon_config import DaemonConfig
+from groupcommd.config.http_table import table_of
 from groupcommd.http.channel import Channel
 from groupcommd.http.supply import Supply
 from groupcommd.http.watched_files import WatchedFiles
-from groupcommd.http_table import table_of
-from groupcommd.status import DaemonParts
+from groupcommd.operators.status import DaemonParts
 
 PAUSES_S: Final = (0.1, 1.0, 5.0, 30.0)
 """The times before a process is started anew, of one that has ended soon again and again."""

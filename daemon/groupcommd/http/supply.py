@@ -15,7 +15,7 @@ import trio
 
 from groupcomm.engine import News
 from groupcomm.membership.states import MembershipState
-from groupcommd.bounded_log import BoundedLog
+from groupcommd.host.bounded_log import BoundedLog
 from groupcommd.http.channel import Channel, Frame
 from groupcommd.http.history import History
 from groupcommd.http.metrics import read_all
@@ -23,7 +23,7 @@ from groupcommd.http.overview import Overview
 from groupcommd.http.snapshot import HttpCounts, Snapshot
 from groupcommd.http.watched_files import WatchedFiles
 from groupcommd.http.work_share import WorkShare
-from groupcommd.status import DaemonParts, may_admin, status
+from groupcommd.operators.status import DaemonParts, may_admin, status
 
 SILENT_S: Final = 30.0
 """A process that has sent nothing for this long hangs."""

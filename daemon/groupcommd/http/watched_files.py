@@ -11,7 +11,7 @@ from typing import Final
 import trio
 from cryptography import x509
 
-from groupcommd.daemon_config import DaemonConfig
+from groupcommd.config.daemon_config import DaemonConfig
 
 LOOK_S: Final = 60.0
 """The time between two looks."""

@@ -14,7 +14,7 @@ from groupcomm.trace.events import Ask, Boot, Fail, Left, Quiet, TraceEvent, dec
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcomm_tools.topology import Topology
-from groupcommd.config_file import read_addresses
+from groupcommd.config.config_file import read_addresses
 from tests.campaigns.chaos.hosts import Host, forget_clocks, make_hosts
 from tests.campaigns.chaos.programs import Load, ProgramProcess
 

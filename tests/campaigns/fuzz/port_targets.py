@@ -17,15 +17,15 @@ from groupcomm.errors import BadDatagram
 from groupcomm.host.tls import TlsSocket
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.frames import HELLO_FRAME_BYTES
-from groupcommd.cluster import _decode_untrusted
-from groupcommd.connection import AuthenticatedPeer
-from groupcommd.credentials import TlsCredentials
 from groupcommd.http.gate import MAX_TOKEN_BYTES, read_authorization_untrusted
-from groupcommd.listeners import (
+from groupcommd.operators.cluster import _decode_untrusted
+from groupcommd.programs.connection import AuthenticatedPeer
+from groupcommd.programs.credentials import TlsCredentials
+from groupcommd.programs.listeners import (
     TlsListener,
     _read_frame,
 )
-from groupcommd.peer_names import PeerRefused
+from groupcommd.programs.peer_names import PeerRefused
 from tests.campaigns.fuzz.checks import Target
 from tests.groupcomm.engine.clients import PLENTY, Clients
 

@@ -29,7 +29,7 @@ from groupcomm.membership.states import MembershipState
 from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import DaemonSessionState
 from groupcomm.sim.cluster.disk import marks_stored_at_once
-from groupcommd.status import QuestionQueue
+from groupcommd.operators.status import QuestionQueue
 
 STEP_S: Final = 100e-6
 UNIT_S: Final = 6e-6

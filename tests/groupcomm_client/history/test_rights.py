@@ -16,8 +16,8 @@ from groupcomm_client.history.frames import ARCHIVES, Find, Frame, decode_untrus
 from groupcomm_client.history.refusals import Refusal
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcommd.local_users import unix_principal
-from groupcommd.token_file import add_token
+from groupcommd.programs.local_users import unix_principal
+from groupcommd.programs.token_file import add_token
 from tests.groupcomm_client.history.archives import ArchiveProcess
 from tests.groupcomm_client.kinds import PATIENCE_S
 from tests.groupcomm_tools.shell import Shell

@@ -21,7 +21,7 @@ from groupcommd.http.gate import is_own_name, read_authorization_untrusted
 from groupcommd.http.metrics import METRICS
 from groupcommd.http.source import ANSWER_S
 from groupcommd.http.work_share import BURST_S, SHARE, WorkShare
-from groupcommd.token_file import add_token
+from groupcommd.programs.token_file import add_token
 from tests.groupcommd.http.browser import ask, connect, read_answer, request
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
 

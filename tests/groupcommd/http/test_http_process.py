@@ -17,11 +17,11 @@ import trio
 import trio.testing
 
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcommd.config.http_table import HttpTable, HttpTlsTable, read_http, table_of
 from groupcommd.http.__main__ import answer
 from groupcommd.http.channel import Channel
 from groupcommd.http.supply import SILENT_S, Supply
 from groupcommd.http.watched_files import WatchedFiles
-from groupcommd.http_table import HttpTable, HttpTlsTable, read_http, table_of
 from tests.groupcomm_tools.shell import NO_PAUSES, tell
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
 

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from groupcomm.errors import ConfigError
 from groupcomm_tools.certificates import issue, make_authority, revoke_issued
-from groupcommd.config_file import read_config
+from groupcommd.config.config_file import read_config
 from groupcommd.http import server as server_module
 from groupcommd.http.server import CHECK_S
-from groupcommd.revocation_file import Revocations, revoke
-from groupcommd.token_file import add_token, remove_token
+from groupcommd.programs.revocation_file import Revocations, revoke
+from groupcommd.programs.token_file import add_token, remove_token
 from tests.groupcommd.http.browser import read_answer, request
 from tests.groupcommd.signed import sign
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons

@@ -60,15 +60,15 @@ ALLOWED: Final = (
     ("lock", "_strptime.py", ""),  # of its cache
     ("lock", "subprocess.py", "_internal_poll"),  # it does not wait for the lock
     # Files of the kernel, which are no disk's.
-    ("file", "groupcommd/process.py", "resident_bytes"),
-    ("file", "groupcommd/process.py", "_is_open"),
-    ("file", "groupcommd/loop_watch.py", ""),
+    ("file", "groupcommd/host/process.py", "resident_bytes"),
+    ("file", "groupcommd/host/process.py", "_is_open"),
+    ("file", "groupcommd/host/loop_watch.py", ""),
     # A process that is started takes a millisecond, and must be started by this thread.
     ("", "groupcommd/http/supervisor.py", "__init__"),
     ("process", "subprocess.py", "_internal_poll"),  # WNOHANG
     ("sleep", "groupcomm_client/byte_stream.py", "is_readable"),  # for no time
     # It only looks for the route: UDP.
-    ("socket", "groupcommd/reach.py", "_can_send"),
+    ("socket", "groupcommd/config/reach.py", "_can_send"),
 )
 """Kinds, files and functions ("" for all) that may call what else is a fault, and why."""
 

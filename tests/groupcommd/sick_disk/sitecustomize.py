@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from groupcommd.state_dir import StateDir, StateRecord
+from groupcommd.files.state_dir import StateDir, StateRecord
 
 _write = StateDir._write
 

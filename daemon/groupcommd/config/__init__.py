@@ -1,0 +1,1 @@
+"""The configuration of a daemon: its file, checked completely before anything is opened."""

@@ -1,0 +1,1 @@
+"""The process of a daemon and its event loop."""

@@ -1,0 +1,1 @@
+"""What operators see and ask for: status, findings, log, keys, drains."""

@@ -1,0 +1,1 @@
+"""The programs of a daemon: listeners, connections, and who is at their other end."""
