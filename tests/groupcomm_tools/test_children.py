@@ -29,6 +29,7 @@ from tests.groupcomm_tools.shell import Shell
 from tests.groupcomm_tools.warm import WarmProcess
 
 PATIENCE_S = 30.0
+MOMENT_S = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +184,7 @@ def test_the_command_of_a_worker_ends_with_it(
     with running(shell, *words) as worker:
         assert shell.tell("pub", f"ends-{number}", given="1\n")[0] == 0
         until(told.exists)
+        time.sleep(MOMENT_S)  # a command of the last moment before a kill is not known to be ended
         worker.send_signal(number)
         assert worker.wait(PATIENCE_S) == STATUSES[number]
         pid = int(told.read_text())

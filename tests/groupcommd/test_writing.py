@@ -32,6 +32,9 @@ class Core:
     def next_connection(self) -> int:
         return 1
 
+    def why_name_taken(self, _user: str) -> str:
+        return ""
+
     def pop_output(self, connection: int, limit: int) -> list[Raw]:
         data, self.output = self.output[:limit], self.output[limit:]
         if not data:

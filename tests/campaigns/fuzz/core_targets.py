@@ -324,8 +324,8 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.roster.roster": stable(roster.decode_roster_untrusted, roster.encode_roster),
     "wire.membership.message": _control_message,
     "membership.flood": _flood,
-    "groups.announcement": _announcement,
-    "groups.rows": _rows,
+    "groups.announcement.announcement": _announcement,
+    "groups.announcement.rows": _rows,
     "wire.bundle.body": exact(bundle.decode_body_untrusted, _body),
     "wire.bundle.bundles": exact(
         lambda raw: bundle.decode_bundles_untrusted(raw, 0),

@@ -253,9 +253,9 @@ def _membership() -> Iterator[tuple[str, bytes]]:
     for each in (Rows(), Rows(sessions, groups), rows):
         for versions in (Versions(), Versions(highest=PACKED), SPOKEN):
             body = encode_announcement(Announcement(KEY, ((7, 8),), 9), each, versions, 20)
-            yield "groups.announcement", body + b"\0\7"
+            yield "groups.announcement.announcement", body + b"\0\7"
         for section in sections_of(each):
-            yield "groups.rows", section
+            yield "groups.announcement.rows", section
 
 
 def _rest() -> Iterator[tuple[str, bytes]]:

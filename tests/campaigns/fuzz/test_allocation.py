@@ -19,8 +19,8 @@ SMALL_BYTES: Final = 16 * 1024
 ZLIB_BYTES: Final = 48 * 1024  # of a window
 OWN_BYTES: Final = {
     "client.filters.compressing.decompress": ZLIB_BYTES,
-    "groups.rows": ZLIB_BYTES + 16 * 1024,
-    "groups.announcement": ZLIB_BYTES + 16 * 1024,  # and a first buffer for the output
+    "groups.announcement.rows": ZLIB_BYTES + 16 * 1024,
+    "groups.announcement.announcement": ZLIB_BYTES + 16 * 1024,  # and a first buffer for the output
 }
 
 MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}

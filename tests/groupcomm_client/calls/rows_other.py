@@ -32,8 +32,14 @@ from groupcomm_client.spread_api.flush import (
     FL_flush,
     FL_join,
     FL_leave,
+    FL_more_msgs,
     FL_multicast,
+    FL_poll,
     FL_receive,
+    FL_scat_multicast,
+    FL_scat_receive,
+    FL_scat_subgroupcast,
+    FL_scat_unicast,
     FL_subgroupcast,
     FL_unicast,
     Is_flush_req_mess,
@@ -238,18 +244,18 @@ def flushed(s: Stage) -> None:
     receive_until(s, lambda found: found.message == b"flushed")
 
 
-def of_flush(send: Any, *receivers: Any) -> Row:
-    """Rows that are alike: the three ways to send."""
+def of_flush(send: Any, *receivers: Any, wrap: Any = one) -> Row:
+    """Rows that are alike: the six ways to send."""
 
     def call(s: Stage, data: Any = b"x", group: Any = GROUP, service: Any = AGREED_MESS) -> Any:
         to = [[s.me] if each is several else s.me for each in receivers]
-        return send(s.mbox, service, group, *to, 0, data)
+        return send(s.mbox, service, group, *to, 0, wrap(data))
 
     return row(
         call,
         (refused(-17, "bytes; at most 67108864", lambda s: call(s, LARGE)),),
         (
-            refused(-13, "of type str", lambda s: call(s, "text")),
+            refused(-13, "of type str|must be bytes", lambda s: call(s, "text")),
             refused(-14, "group name is 7", lambda s: call(s, group=7)),
             refused(-12, "service type 'x'", lambda s: call(s, service="x")),
         ),
@@ -290,6 +296,21 @@ FLUSH: Final = Scene(
         "FL_multicast": of_flush(FL_multicast),
         "FL_unicast": of_flush(FL_unicast, one),
         "FL_subgroupcast": of_flush(FL_subgroupcast, several),
+        "FL_scat_multicast": of_flush(FL_scat_multicast, wrap=several),
+        "FL_scat_unicast": of_flush(FL_scat_unicast, one, wrap=several),
+        "FL_scat_subgroupcast": of_flush(FL_scat_subgroupcast, several, wrap=several),
+        "FL_scat_receive": row(
+            flushed,
+            wrong=refused(-13, "time_out is 'x'", lambda s: FL_scat_receive(s.mbox, [], TEXT)),
+        ),
+        "FL_poll": row(
+            lambda s: FL_poll(s.mbox), wrong=refused(-24, "mailbox", lambda s: FL_poll(LIST))
+        ),
+        "FL_more_msgs": row(
+            lambda s: FL_more_msgs(s.mbox),
+            wrong=refused(-24, "mailbox", lambda s: FL_more_msgs(LIST)),
+            forked="it only tells what has come",
+        ),
         "FL_receive": row(
             flushed, wrong=refused(-13, "time_out is 'x'", lambda s: FL_receive(s.mbox, TEXT))
         ),
