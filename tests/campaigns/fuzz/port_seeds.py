@@ -49,4 +49,4 @@ def port_seeds() -> Iterator[tuple[str, bytes]]:
         yield "daemon.listeners.local", _in_pieces(parts)
     for header in (b"Bearer sensor:secret", b"Basic c2Vuc29yOnNlY3JldA=="):
         yield "daemon.http.gate.read_authorization", header
-    yield "daemon.cluster", b'{"pid":4711,"host":"oven","uptime_s":3.5,"version":"0.1.0"}'
+    yield "daemon.operators.cluster", b'{"pid":4711,"host":"oven","uptime_s":3.5,"version":"0.1.0"}'

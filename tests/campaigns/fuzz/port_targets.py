@@ -201,7 +201,7 @@ def _authorization(raw: bytes) -> None:
 
 
 PORT_TARGETS: Final[dict[str, Target]] = {
-    "daemon.cluster": _cluster,
+    "daemon.operators.cluster": _cluster,
     "daemon.http.gate.read_authorization": _authorization,
     "daemon.udp": _udp,
     "daemon.listeners.tls": _tls,
