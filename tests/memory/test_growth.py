@@ -52,6 +52,7 @@ def test_nothing_is_kept_of_views_however_fast_they_follow_each_other() -> None:
     assert leaks(rounds.change_views, look, times=15) == []
 
 
+@pytest.mark.verification
 @pytest.mark.parametrize("suite", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_nothing_is_kept_of_starts_that_are_over(
     suite: int, monkeypatch: pytest.MonkeyPatch

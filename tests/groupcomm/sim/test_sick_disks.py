@@ -43,6 +43,7 @@ def usual_at(sites: int) -> Measured:
         for write_s in (0.5, 10.0, inf)
     ],
 )
+@pytest.mark.verification
 def test_the_others_have_their_view_whatever_one_disk_takes(sites: int, write_s: float) -> None:
     """All rows: python -m tests.campaigns.slow_disk."""
     usual, (row,) = usual_at(sites), measure_all(sites, [write_s])

@@ -131,6 +131,7 @@ def test_a_site_split_inside_stays_in_one_view_while_others_hear_both_halves() -
 
 
 @pytest.mark.parametrize("gateway", [pytest.param(0, marks=pytest.mark.long), 3])
+@pytest.mark.verification
 def test_a_gateway_dies_under_load_and_another_one_takes_its_place(gateway: int) -> None:
     busy = Busy()
     assert busy.cluster.daemons[gateway].is_gateway
