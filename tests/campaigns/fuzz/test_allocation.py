@@ -13,6 +13,8 @@ from tests.campaigns.fuzz.port_targets import PORT_TARGETS
 from tests.campaigns.fuzz.seeds import SEEDS
 from tests.campaigns.fuzz.targets import TARGETS, run
 
+pytestmark = pytest.mark.verification
+
 SMALL_BYTES: Final = 16 * 1024
 """The memory besides twice the input: objects of a decoder, of its errors and of the checks."""
 

@@ -34,6 +34,7 @@ def test_there_is_a_seed_for_each_kind_of_control_message() -> None:
     assert {packet.kind for packet in packets} >= set(ControlKind)
 
 
+@pytest.mark.verification
 @each_target
 @given(raw=st.binary(max_size=200))
 def test_any_bytes_decode_or_are_refused(name: str, raw: bytes) -> None:

@@ -89,6 +89,7 @@ def test_a_seed_gives_the_same_figures_again(
     assert found[0] == found[1]
 
 
+@pytest.mark.verification
 def test_a_load_that_is_too_much_is_reported_and_ends_with_1(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,7 @@ def test_no_property_is_violated_whoever_attacks(
     assert result.deliveries >= 50
 
 
+@pytest.mark.verification
 @pytest.mark.parametrize(
     "roles",
     [
@@ -78,6 +79,7 @@ def watched(settings: Settings) -> Cluster:
     return cluster
 
 
+@pytest.mark.verification
 @pytest.mark.parametrize(
     ("role", "suite"),
     [
