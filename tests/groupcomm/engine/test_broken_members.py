@@ -52,6 +52,8 @@ from tests.groupcomm.engine.lying_cluster import (
     unreliable,
 )
 
+pytestmark = pytest.mark.verification
+
 
 @attrs.frozen
 class Lie:

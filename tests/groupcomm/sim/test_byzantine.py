@@ -16,6 +16,8 @@ from groupcomm.sim.run import make_workload, run
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.trace.events import Boot, Conf, Release, TraceEvent
 
+pytestmark = pytest.mark.verification
+
 BYZANTINE = Options(byzantine=True, duration_s=3.0, daemons=4, sites=1)
 VIEWS = [f"{counter}.alfa.a" for counter in range(5)]
 

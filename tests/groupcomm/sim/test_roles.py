@@ -17,6 +17,8 @@ from groupcomm_tools.cli import main
 from tests.groupcomm.sim.role_breaks import BREAKS, steps_have_no_bound
 from tests.mutants.mutant import Mutant
 
+pytestmark = pytest.mark.verification
+
 PLAYED = [
     (role, suite) for role in ROLES for suite in (1, 2) if suite == 2 or role not in FOR_SUITE_2
 ]

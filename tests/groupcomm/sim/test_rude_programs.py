@@ -30,6 +30,8 @@ from tests.groupcomm.sim.rude_frames import (
     Stream,
 )
 
+pytestmark = pytest.mark.verification
+
 RULES = Access((Rule(("unix:polite",), ("*",), frozenset(Verb)),))
 CONNECTIONS = 20
 INTERVAL_S, MESSAGES = 0.002, 60
