@@ -45,7 +45,6 @@ writes."""
 NAMES_A_FRAME: Final = 4
 """The names that are encoded in views in the time that a frame takes."""
 
-
 CHANGE_FRAMES: Final = 6
 """The frames that take the time of a change of a group, besides one for each session."""
 

@@ -7,7 +7,6 @@ ring lives while a large table is merged. Nothing is delivered in the view befor
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -140,10 +139,6 @@ class Beginning:
                 self.done = True
         self._audience.charge(spent)
         return self.done
-
-    def finish(self) -> None:
-        """Do all that is left, as the view ends."""
-        self.advance(inf)
 
     # ---- who has gone ----
 

@@ -5,6 +5,7 @@ Packets get past their seal here: a fuzzer cannot forge one.
 
 import contextlib
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -224,7 +225,7 @@ def _rows(raw: bytes) -> None:
     held.whole[0] = Announcement(b"", (), 0, (raw,))
     audience, rows = Audience(), decode_rows_untrusted(raw)
     groups = Groups(view, 0, audience)
-    groups.begin((GroupTable(0), ()), held, on_table=audience.joins.clear).finish()
+    groups.begin((GroupTable(0), ()), held, on_table=audience.joins.clear).advance(inf)
     assert len(groups.table.sessions) in (0, 0 if rows is None else len(rows.sessions))
 
 

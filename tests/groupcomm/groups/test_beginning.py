@@ -331,7 +331,7 @@ def test_groups_that_all_came_along_with_cost_neither_rows_nor_views() -> None:
     carried = [carried_of(stage, me, PRESENT.daemons) for me in (0, 1)]
     assert [sum(b.size for b in each.announce(1000, PRESENT)) < 200 for each in carried] == [1, 1]
     _, beginning = begun(PRESENT, carried, programs)
-    beginning.finish()
+    beginning.advance(inf)
     assert programs.changes == 0
     assert len(programs.latest) == GROUPS + 1, "CONTINUED stands for all of them"
 
@@ -356,8 +356,8 @@ def test_a_beginning_goes_on_in_a_copy_of_its_daemon() -> None:
     groups, beginning = begun(alone, [carried_of(stage, 0, alone.daemons)], programs)
     beginning.advance(100)
     copied, copy = pickle.loads(pickle.dumps((groups, beginning)))
-    copy.finish()
-    beginning.finish()
+    copy.advance(inf)
+    beginning.advance(inf)
     assert copied.table.digest == groups.table.digest
     assert list(copied.table.groups) == list(groups.table.groups)
 
@@ -406,7 +406,7 @@ def test_rows_that_break_a_rule_count_as_none(
         lie = Announcement(b"", (), digest_for(digest_of), rows)
         carried = [carried_of(stage, 0, PRESENT.daemons[:1]), CarriedGroups()]
         groups, beginning = begun(view, carried, programs, lie)
-        beginning.finish()
+        beginning.advance(inf)
         mine = {member.id.user for member in groups.table.sessions.values() if member.daemon == 1}
         has_other_digest = broken == sections(Rows(SESSIONS, (("h", (1,)),)))
         if rows is not broken or (versions is OLDER and has_other_digest):
@@ -438,7 +438,7 @@ def test_a_daemon_that_came_along_with_other_rows_than_it_had_brings_those() -> 
     keys = tuple((d.number, d.incarnation.random_id) for d in FORMER.daemons)
     lie = Announcement(FORMER.key, keys, digest_for(rows), sections_of(rows))
     groups, beginning = begun(PRESENT, carried, programs, lie)
-    beginning.finish()
+    beginning.advance(inf)
     assert [str(member) for member in groups.table.member_ids("all")] == ["#u2#a/2", "#new#b/7"]
     assert programs.changes == 1
     check_views(programs, groups.table, {"a", "b"})

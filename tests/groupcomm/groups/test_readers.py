@@ -1,5 +1,7 @@
 """Readers: sessions that get the messages of a group, and are no members of it."""
 
+from math import inf
+
 import attrs
 import pytest
 
@@ -110,7 +112,7 @@ def test_readers_read_on_in_the_next_view(along: str) -> None:
         carried.keep_members(KNOWING.daemons[1 - (along == "a") * me : 2])
         for bundle in carried.announce(1000, KNOWING):
             held.accept(me, bundle)
-    groups.begin(both[1].pop(1), held, on_table=audience.present.clear).finish()
+    groups.begin(both[1].pop(1), held, on_table=audience.present.clear).advance(inf)
     assert [(number, view.cause) for number, view in audience.views] == [(1, Cause.NETWORK)]
     assert groups.table.reading == {"g": {2: None}}
     assert len(groups.table.member_ids("g")) == 2
