@@ -203,7 +203,8 @@ class DaemonCore:
         if late_s > stalls.late_s:
             stalls.note_late(now)
             self._postpone(stalls.not_before, late_s)
-        self._now = self.sessions.now = now
+        self._now = now
+        self.sessions.begin_step(now)
         self._protection.begin_step(now)
         counters, bad = self.counters, self.counters.bad
         if paused and self.membership.state is not MembershipState.LEFT:
@@ -300,6 +301,8 @@ class DaemonCore:
         if view_state is not None and self.membership.state is _OPERATIONAL:
             view_state.deliver()
             self._view_due = view_state.deadline
+        elif view_state is not None:  # what is left now, the end of the view need not do at once
+            self._view_due = self._now if view_state.delivery.deliver_left() else inf
         if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
         self.sessions.complete(output)

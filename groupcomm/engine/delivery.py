@@ -56,6 +56,7 @@ def highest_used(connections: Iterable[int], first: int) -> int:
     return max((number for number in connections if number <= most), default=0)
 
 
+_UNRELIABLE = ServiceLevel.UNRELIABLE
 _SAFE = ServiceLevel.SAFE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
 
@@ -357,14 +358,34 @@ class Delivery:
 
     def _deliver_some(self) -> bool:
         """Deliver what steps have left, then what the order releases; return whether all."""
+        if self._is_left and not self._deliver_early():
+            return False
+        return self.order.drain(self._sessions.may_deliver) and not self._is_left
+
+    def _deliver_early(self) -> bool:
+        """Deliver what steps have left, or as much as this step may; return whether all."""
         groups, may_deliver = self.groups, self._sessions.may_deliver
+        if not self._sessions.go_on():
+            return False
         if groups.departing is not None and not groups.go_on_departing():
             return False
         while self._early and groups.departing is None and may_deliver():
             self.deliver_bundle(self._early.popleft())
-        if self._early or groups.departing is not None:
-            return False
-        return self.order.drain(may_deliver) and not self._early and groups.departing is None
+        return not self._is_left
+
+    @property
+    def _is_left(self) -> bool:
+        """Return whether released bundles, or the rest of one, are left to a later step."""
+        return bool(self._early or self._sessions.rest) or self.groups.departing is not None
+
+    def deliver_left(self) -> bool:
+        """Deliver what steps have left, while the view ends; return whether there is more.
+
+        So its end has less to do at once.
+        """
+        if self._beginning is not None:
+            return not self._begin_more(PIECE)
+        return self.complete and self._is_left and not self._deliver_early()
 
     def _end_wait(self, bundle: Bundle) -> None:
         if bundle.kind == _SUBSCRIBE:
@@ -377,16 +398,21 @@ class Delivery:
             self.receive_announcement(bundle)
         elif bundle.kind >= _SUBSCRIBE and self._is_known:
             self._note_subscription(bundle.packet, bundle)  # others rely on it from here on
-        elif (
-            self.complete
-            and not self._early
-            and self.groups.departing is None
-            and self._sessions.may_deliver()
-        ):
+        elif self._may_deliver:
             self.deliver_bundle(bundle)
         else:
             self._early.append(bundle)
             self._moved = True
+
+    @property
+    def _may_deliver(self) -> bool:
+        """Return whether a bundle that comes now may be delivered in this step."""
+        return (
+            self.complete
+            and not self._early
+            and self.groups.departing is None
+            and self._sessions.may_deliver()
+        )
 
     def receive_announcement(self, bundle: Bundle) -> None:
         """Accept a part of a daemon's announcement."""
@@ -423,10 +449,16 @@ class Delivery:
         """Deliver what steps have left to later ones: the view ends."""
         if self._beginning is not None:
             self._begin_more(inf)
-        self.groups.go_on_departing(inf)
+        self._finish_bundle()
         while self._early and self.complete:
             self.deliver_bundle(self._early.popleft())
-            self.groups.go_on_departing(inf)
+            self._finish_bundle()
+
+    def _finish_bundle(self) -> None:
+        """Deliver what is left of the last bundle."""
+        self._sessions.go_on(whole=True)
+        self.groups.go_on_departing(inf)
+        self._sessions.go_on(whole=True)
 
     def deliver_bundle(self, bundle: Bundle) -> None:
         """Deliver one bundle to its recipients, without regard to its level."""
@@ -435,6 +467,10 @@ class Delivery:
             self._note_subscription(packet, bundle)
             return
         sender = self.groups.sender(bundle)
+        if bundle.level == _UNRELIABLE:
+            self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
+            self.groups.deliver_unreliable(bundle)
+            return
         self._probe.released(
             packet.ring, packet.number, packet.time, bundle.place, bundle, sender.name
         )
@@ -458,12 +494,17 @@ class Delivery:
             self.wanted.unsubscribe(packet.daemon, group)
 
     def deliver_unreliable(self, packet: UnreliablePacket) -> None:
-        """Deliver a datagram outside the streams; before all is announced it is lost."""
+        """Deliver a datagram outside the streams; before all is announced it is lost.
+
+        While many packets wait for deliveries it is lost, too.
+        """
         for bundle in packet.bundles if self.complete else ():
             bundle.packet = packet
-            sender = self.groups.sender(bundle)
-            self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
-            self.groups.deliver_unreliable(bundle)
+            if self._may_deliver:
+                self.deliver_bundle(bundle)
+            elif len(self._early) < MOST_UNDELIVERED:
+                self._early.append(bundle)
+            self._moved |= not self._may_deliver
         packet.bundles = []  # each bundle refers to its packet, which is of no further use
 
     # ---- the end of the view ----

@@ -4,6 +4,7 @@ Pure. ``now`` is in seconds. A frame is encoded once for all sessions that get i
 before the WELCOME of a session wait for it.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import Final
@@ -39,7 +40,7 @@ _LEAVING = DaemonSessionState.LEAVING
 
 
 STEP_FRAMES: Final = 512
-"""The frames that one step delivers, besides those of the last bundle or view: some 3 ms, with the
+"""The frames that one step delivers, besides those of the last view of a group: some 3 ms, with the
 writes."""
 
 NAMES_A_FRAME: Final = 4
@@ -149,6 +150,8 @@ class SessionOutput:
         block_s: the seconds for which a session may make all senders wait.
         now: the time of this step.
         frames: the frames that were delivered in this step, with other work that was charged.
+        rest: frames with more receivers than a step serves: the connections that are left, the
+            frame, and whether it may be dropped.
     """
 
     __slots__ = (
@@ -165,6 +168,7 @@ class SessionOutput:
         "origins",
         "principals",
         "ready",
+        "rest",
         "slow_receivers",
         "traffic",
     )
@@ -190,10 +194,41 @@ class SessionOutput:
         self.block_s = block_s
         self.now = 0.0
         self.frames = 0
+        self.rest: deque[tuple[list[int], tuple[Raw, ...], bool]] = deque()
 
     def may_deliver(self) -> bool:
         """Return whether this step may deliver more."""
-        return self.frames < STEP_FRAMES
+        return self.frames < STEP_FRAMES and not self.rest
+
+    def go_on(self, *, whole: bool = False) -> bool:
+        """Send more of the frames with many receivers, or all; return whether nothing is left.
+
+        Nothing else may be delivered before that.
+        """
+        while self.rest and (whole or self.frames < STEP_FRAMES):
+            connections, frame, droppable = self.rest.popleft()
+            most = len(connections) if whole else STEP_FRAMES - self.frames
+            if len(connections) > most:
+                self.rest.appendleft((connections[most:], frame, droppable))
+            self._send(connections[:most], frame, droppable)
+        return not self.rest
+
+    def _fan_out(
+        self, connections: list[int], frame: tuple[Raw, ...], droppable: bool = False
+    ) -> None:
+        """Send a frame to as many of these sessions as this step may; `go_on` serves the others."""
+        most = 0 if self.rest else max(0, STEP_FRAMES - self.frames)
+        if len(connections) > most:
+            self.rest.append((connections[most:], frame, droppable))
+            connections = connections[:most]
+        self._send(connections, frame, droppable)
+
+    def _send(self, connections: list[int], frame: tuple[Raw, ...], droppable: bool) -> None:
+        self.frames += len(connections)
+        for connection in connections:
+            session = self.by_connection.get(connection)
+            if session is not None:
+                self.push(session, frame, droppable)
 
     def forget(self, connection: int) -> None:
         """Forget the wishes of a connection: its stream has ended."""
@@ -269,24 +304,20 @@ class SessionOutput:
             self._push_all(sorted(self.origins), encode_origins(origins()))
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
-        """Send a bundle to sessions; it is encoded once for all of them."""
+        """Send a bundle to sessions, in as many steps as it takes; it is encoded once for all."""
         unreliable = bundle.level == _UNRELIABLE
         packet = bundle.packet
         parts = None if unreliable else (packet.time, packet.ring, bundle.place)
         frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
         receivers = list(connections)
         self.traffic.count_delivered(bundle, len(receivers))
-        self.frames += len(receivers)
         if self.principals:
             self._push_principal(receivers, packet.daemon, sender.connection)
         if self.causes_frames.wanted and not unreliable:
             receivers, asked = self.causes_frames.split(receivers)
             if asked:
-                self._push_all(asked, *self.causes_frames.prepend(frame, bundle))
-        for connection in receivers:
-            session = self.by_connection.get(connection)
-            if session is not None:
-                self.push(session, frame, unreliable)
+                self._fan_out(asked, self.causes_frames.prepend(frame, bundle))
+        self._fan_out(receivers, frame, unreliable)
 
     def _push_principal(self, receivers: list[int], daemon: int, sender: int) -> None:
         """Send the sessions that asked the principal of the next delivery, where it changes."""
@@ -372,7 +403,7 @@ class SessionOutput:
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""
-        self._push_all(connections, encode_abort(sender, message))
+        self._fan_out(list(connections), (encode_abort(sender, message),))
 
     def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
         """Tell a sender that its private message came too late for the target."""

@@ -68,7 +68,7 @@ class LocalSessions:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
         came_from, deliver, show_change, continue_groups, charge, abort, bounce: see SessionOutput;
             the groups call them.
-        may_deliver: see SessionOutput.
+        may_deliver, go_on, rest: see SessionOutput.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
         names: the names of users.
@@ -108,6 +108,7 @@ class LocalSessions:
         self.show_change, self.abort, self.bounce = output.show_change, output.abort, output.bounce
         self.continue_groups, self.charge = output.continue_groups, output.charge
         self._push, self.may_deliver = output.push, output.may_deliver
+        self.rest, self.go_on = output.rest, output.go_on
         self.limits = settings.limits
         self._view: DaemonView | None = None
         self._daemon = daemon
@@ -234,6 +235,11 @@ class LocalSessions:
         known = None if self._table is None else self._table.sessions.get((daemon, connection))
         return "" if known is None else known.principal
 
+    def begin_step(self, now: float) -> None:
+        """Begin a step: it may deliver so much, whatever the last one has delivered."""
+        self.now = self._output.now = now
+        self._output.frames = 0
+
     # ---- input of clients ----
 
     def accept(self, event: ClientInput) -> None:
@@ -265,7 +271,6 @@ class LocalSessions:
         Returns:
             Whether any request was processed, or a bundle waits because a session has to end.
         """
-        self._output.now, self._output.frames = now, 0
         waiting = self.backlog.size
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)

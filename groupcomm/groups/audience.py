@@ -25,6 +25,9 @@ class Audience(Protocol):
         `origins` computes the numbers, for the sessions that want them.
         """
 
+    def may_deliver(self) -> bool:
+        """Return whether this step may deliver more."""
+
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Hand a bundle to sessions."""
 

@@ -386,7 +386,8 @@ class Groups:
         for open_messages in (self._open, self._open_unreliable):
             self._abort(member.id, open_messages.end_session(member.daemon, connection))
         self.departing = Departure(member, bundle, list(member.groups))
-        self.go_on_departing()
+        if self._audience.may_deliver():  # what ends with the session may have gone to many
+            self.go_on_departing()
 
     def go_on_departing(self, most: float = PIECE) -> bool:
         """Take the session that departs out of so many more groups; return whether that is all.

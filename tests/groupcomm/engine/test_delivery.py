@@ -44,6 +44,7 @@ class Recorder:
         self.departing: int | None = None
         self.pieces = 1  # in which the table is made
         self.room = inf  # for deliveries
+        self.rest: list[str] = []  # what goes on in the next step
         self.subscriptions = SimpleNamespace(on_known=lambda group: self._note(f"known {group}"))
 
     def _note(self, text: str) -> None:
@@ -91,6 +92,11 @@ class Recorder:
 
     def send_position(self, some: Bundle, *, transitional: bool = False) -> None:
         self._note(f"{'transitional ' * transitional}position of {text_of(some)}")
+
+    def go_on(self, *, whole: bool = False) -> bool:
+        while self.rest and (whole or self.room > 0):
+            self._note(self.rest.pop())
+        return not self.rest
 
     def review_members(self) -> None:
         self._note("review")

@@ -1,17 +1,19 @@
 """A step delivers so many frames and leaves the rest to the next ones; nothing else changes."""
 
-from collections import Counter
+from collections import Counter, deque
 
 import pytest
 
-from groupcomm.engine import session_output
+from groupcomm.engine import ClientBytes, ClientGone, delivery, session_output
 from groupcomm.engine.delivery import MOST_UNDELIVERED
 from groupcomm.engine.session_output import STEP_FRAMES
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
+from groupcomm.membership.states import GatherReason, MembershipState
+from groupcomm.session.frames import LENGTH, FrameKind
 from groupcomm.sim.settings import Options
 from groupcomm_tools.campaign import run_campaign
-from tests.groupcomm.engine.clients import Clients
+from tests.groupcomm.engine.clients import PLENTY, Clients
 from tests.groupcomm.order.receiver import AGREED, FIFO, SAFE, Receiver, bundle
 
 MEMBERS, SENDERS, EACH = 60, 3, 30
@@ -74,15 +76,123 @@ def test_a_step_delivers_so_many_frames_and_the_next_one_goes_on() -> None:
         assert mine == [b"%d %d" % (sender, number) for number in range(EACH)]
 
 
+MOST = 16
+"""The frames that a step delivers in the tests below: a message to all members takes four steps."""
+
+
+def texts_of(clients: Clients, number: int) -> list[bytes]:
+    return [bytes(event.data) for event in clients.heard(number) if isinstance(event, Message)]
+
+
+def kinds_of_frames(output: bytes) -> list[int]:
+    kinds = []
+    while output:
+        end = LENGTH.size + LENGTH.unpack_from(output)[0]
+        kinds.append(output[LENGTH.size])
+        output = output[end:]
+    return kinds
+
+
+def members_of_large_group(monkeypatch: pytest.MonkeyPatch) -> tuple[Clients, list[int]]:
+    clients = Clients()
+    numbers = members(clients)
+    monkeypatch.setattr(session_output, "STEP_FRAMES", MOST)
+    return clients, numbers
+
+
+@pytest.mark.parametrize("level", [ServiceLevel.UNRELIABLE, ServiceLevel.AGREED])
+def test_one_message_for_many_programs_takes_several_steps(
+    level: ServiceLevel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients, numbers = members_of_large_group(monkeypatch)
+    first, second = numbers[:2]
+    clients.sessions[first].multicast(["g"], b"1", level=level)
+    clients.step_once(clients.said(first))
+    clients.sessions[second].multicast(["g"], b"2", level=ServiceLevel.FIFO)
+    clients.sessions[second].multicast(["g"], b"3", level=ServiceLevel.UNRELIABLE)
+    before, waits = waiting(clients, numbers), clients.said(second)
+    assert before == MOST
+    while clients.core.deadline == 0.0:
+        clients.step_once(*([waits] if before == MOST else ()))
+        after = waiting(clients, numbers)
+        assert after <= before + MOST
+        before = after
+    assert before == 3 * MEMBERS
+    assert {tuple(texts_of(clients, number)) for number in numbers} <= {
+        (b"1", b"2", b"3"),
+        (b"1", b"3", b"2"),
+    }
+
+
+def test_a_view_that_ends_meanwhile_leaves_the_steps_their_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, numbers = members_of_large_group(monkeypatch)
+    clients.sessions[numbers[0]].multicast(["g"], b"1", level=ServiceLevel.AGREED)
+    clients.step_once(clients.said(numbers[0]))
+    clients.core.membership.gather(GatherReason.PAUSED, 0.0)
+    for steps in (2, 3):
+        clients.step_once()
+        assert clients.core.state is not MembershipState.OPERATIONAL
+        assert waiting(clients, numbers) == steps * MOST
+        assert clients.core.deadline == 0.0
+    clients.step_once()
+    assert [texts_of(clients, number) for number in numbers] == [[b"1"]] * MEMBERS
+    assert clients.core.deadline > 0.0, "the rest of the view waits for other daemons"
+
+
+def test_a_view_ends_for_nobody_before_a_message_has_gone_to_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, numbers = members_of_large_group(monkeypatch)
+    clients.sessions[numbers[0]].multicast(["g"], b"1", level=ServiceLevel.AGREED)
+    clients.step_once(clients.said(numbers[0]))
+    view_state = clients.core.view_state
+    assert view_state is not None
+    view_state.delivery.catch_up()
+    assert not clients.core.sessions.rest
+    assert [texts_of(clients, number) for number in numbers] == [[b"1"]] * MEMBERS
+
+
+def test_the_end_of_a_sender_is_shown_after_the_end_of_its_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, numbers = members_of_large_group(monkeypatch)
+    sender, *others = numbers
+    clients.sessions[sender].multicast(["g"], b"x" * 100_000, level=ServiceLevel.FIFO)
+    said = clients.said(sender).data
+    clients.step(ClientBytes(sender, said[: len(said) // 2]))
+    assert clients.core.sessions.rest == deque()
+    clients.step(ClientGone(sender))
+    for number in others:
+        kinds = kinds_of_frames(b"".join(clients.core.pop_output(number, PLENTY)))
+        assert kinds[-2:] == [FrameKind.ABORT, FrameKind.DIFFERENCE]
+
+
+def test_unreliable_messages_are_lost_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, numbers = members_of_large_group(monkeypatch)
+    sender = clients.sessions[numbers[0]]
+    sender.multicast(["g"], b"1", level=ServiceLevel.AGREED)
+    clients.step_once(clients.said(numbers[0]))
+    for _ in range(3):
+        sender.multicast(["g"], b"2", level=ServiceLevel.UNRELIABLE)
+        sender.multicast(["h"], b"", level=ServiceLevel.UNRELIABLE)  # apart
+    monkeypatch.setattr(delivery, "MOST_UNDELIVERED", 1)
+    clients.step_once(clients.said(numbers[0]))
+    assert len(clients.core.sessions.rest) == 1
+    clients.step()
+    assert [texts_of(clients, number) for number in numbers] == [[b"1", b"2"]] * MEMBERS
+
+
 def test_senders_wait_while_a_daemon_is_behind() -> None:
     clients = Clients()
     view_state = clients.core.view_state
     assert view_state is not None
-    delivery, order = view_state.delivery, view_state.delivery.order
+    of_view, order = view_state.delivery, view_state.delivery.order
     order._agreed = [(0, 0, None)] * (MOST_UNDELIVERED + 1)  # type: ignore[list-item] # counted only
-    assert not delivery.is_behind, "these wait for others, not for this daemon"
-    delivery.unfinished = True
-    assert delivery.is_behind
+    assert not of_view.is_behind, "these wait for others, not for this daemon"
+    of_view.unfinished = True
+    assert of_view.is_behind
     clients.core.wake()
     clients.core.step(0.0, [], [])
     assert view_state.ring.flow.blocked

@@ -46,6 +46,9 @@ class Audience:
     def came_from(self, origins: Callable[[], Mapping[str, int]]) -> None:
         self.origins = dict(origins())
 
+    def may_deliver(self) -> bool:
+        return True
+
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         assert sender.connection == bundle.session
         self.delivered += [(connection, bundle.message) for connection in connections]
