@@ -338,6 +338,8 @@ class Delivery:
         time, or as much as one step may; `unfinished` says that more is left."""
         if self._beginning is not None:
             self.unfinished = not self._begin_more(PIECE)
+        elif self._sessions.rest:
+            self.unfinished = not self._sessions.go_on()
         if not self._moved or not self.complete:
             return
         self._moved = self.unfinished = not self._deliver_some()
@@ -385,7 +387,9 @@ class Delivery:
         """
         if self._beginning is not None:
             return not self._begin_more(PIECE)
-        return self.complete and self._is_left and not self._deliver_early()
+        if not self.complete:
+            return not self._sessions.go_on()
+        return self._is_left and not self._deliver_early()
 
     def _end_wait(self, bundle: Bundle) -> None:
         if bundle.kind == _SUBSCRIBE:

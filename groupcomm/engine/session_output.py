@@ -37,7 +37,7 @@ _CONNECTING = DaemonSessionState.CONNECTING
 _OPEN = DaemonSessionState.OPEN
 _WITHDRAWING = DaemonSessionState.WITHDRAWING
 _LEAVING = DaemonSessionState.LEAVING
-
+_CONTINUED = (encode_continued(),)
 
 STEP_FRAMES: Final = 512
 """The frames that one step delivers, besides those of the last view of a group: some 3 ms, with the
@@ -213,7 +213,7 @@ class SessionOutput:
             self._send(connections[:most], frame, droppable)
         return not self.rest
 
-    def _fan_out(
+    def fan_out(
         self, connections: list[int], frame: tuple[Raw, ...], droppable: bool = False
     ) -> None:
         """Send a frame to as many of these sessions as this step may; `go_on` serves the others."""
@@ -290,18 +290,12 @@ class SessionOutput:
             if changes:
                 self.push(session, (changes,))
 
-    def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
-        for connection in connections:
-            session = self.by_connection.get(connection)
-            if session is not None:
-                self.push(session, frame)
-
     # ---- for the groups ----
 
     def came_from(self, origins: Callable[[], Mapping[str, int]]) -> None:
         """Send the sessions that asked which daemons came together into this view."""
         if self.origins:
-            self._push_all(sorted(self.origins), encode_origins(origins()))
+            self.fan_out(sorted(self.origins), (encode_origins(origins()),))
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Send a bundle to sessions, in as many steps as it takes; it is encoded once for all."""
@@ -316,8 +310,8 @@ class SessionOutput:
         if self.causes_frames.wanted and not unreliable:
             receivers, asked = self.causes_frames.split(receivers)
             if asked:
-                self._fan_out(asked, self.causes_frames.prepend(frame, bundle))
-        self._fan_out(receivers, frame, unreliable)
+                self.fan_out(asked, self.causes_frames.prepend(frame, bundle))
+        self.fan_out(receivers, frame, unreliable)
 
     def _push_principal(self, receivers: list[int], daemon: int, sender: int) -> None:
         """Send the sessions that asked the principal of the next delivery, where it changes."""
@@ -398,13 +392,13 @@ class SessionOutput:
         if session.reads or not session.takes_continued:
             return False
         self.frames += 1
-        self.push(session, (encode_continued(),))
+        self.push(session, _CONTINUED)
         return True
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""
-        self._fan_out(list(connections), (encode_abort(sender, message),))
+        self.fan_out(list(connections), (encode_abort(sender, message),))
 
     def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
         """Tell a sender that its private message came too late for the target."""
-        self._push_all([connection], encode_undeliverable(message, target, position))
+        self.fan_out([connection], (encode_undeliverable(message, target, position),))

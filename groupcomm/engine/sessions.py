@@ -165,9 +165,8 @@ class LocalSessions:
 
     def _notify_all(self, frame: bytes) -> None:
         """Send a frame about the view of the daemons to all sessions that get it."""
-        for session in self.by_connection.values():
-            if session.is_notified:
-                self._push(session, (frame,))
+        notified = [n for n, session in self.by_connection.items() if session.is_notified]
+        self._output.fan_out(notified, (frame,))
 
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""

@@ -238,6 +238,8 @@ class ViewChange:
         self._deliver(plan.regular)
         waits = self._delivery.send_regular_positions(plan.boundary)
         turn()
+        if plan.transitional or waits:
+            self._delivery.catch_up()  # programs are told that the regular part is over
         self._deliver(plan.transitional)
         self._delivery.send_transitional_positions(waits)
         self._delivery.groups.end()

@@ -141,6 +141,29 @@ def test_a_view_that_ends_meanwhile_leaves_the_steps_their_bound(
     assert clients.core.deadline > 0.0, "the rest of the view waits for other daemons"
 
 
+@pytest.mark.parametrize("again_at", [0, 1, 3, 5, 9])
+def test_programs_are_told_of_a_view_in_pieces_and_in_order(
+    again_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the next view comes before all of them were told of this one."""
+    clients, numbers = members_of_large_group(monkeypatch)
+    told: dict[int, list[int]] = {number: [] for number in numbers}
+    gather = clients.core.membership.gather
+    gather(GatherReason.PAUSED, clients.now)
+    for _ in range(60):
+        clients.step_once(now=clients.now)
+        clients.now = max(clients.now, clients.core.deadline)
+        if again_at and clients.core.state is MembershipState.OPERATIONAL:
+            again_at -= 1
+            if again_at == 0:
+                gather(GatherReason.PAUSED, clients.now)
+        for number, kinds in told.items():
+            kinds.extend(kinds_of_frames(b"".join(clients.core.pop_output(number, PLENTY))))
+    one = [FrameKind.TRANSITION, FrameKind.VIEWID, FrameKind.CONTINUED]
+    about_views = [[kind for kind in kinds if kind in one] for kinds in told.values()]
+    assert about_views in ([one] * MEMBERS, [[*one, *one]] * MEMBERS)
+
+
 def test_a_view_ends_for_nobody_before_a_message_has_gone_to_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

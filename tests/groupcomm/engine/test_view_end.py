@@ -34,6 +34,7 @@ class Ended:
         complete: whether all announcements have come.
         completes: whether the next announcement is the last one.
         before_rest: what was logged when what steps had left was delivered.
+        untold: whether programs are still to be told that the regular part is over.
     """
 
     def __init__(self, *, complete: bool = True, view: View = VIEW) -> None:
@@ -43,6 +44,7 @@ class Ended:
         self.completes = False
         self.log: list[str] = []
         self.before_rest: list[str] = []
+        self.untold = False
         self.groups = self
         self.change = ViewChange(
             view,
@@ -58,8 +60,15 @@ class Ended:
 
     def catch_up(self) -> None:
         self.before_rest = self.before_rest or self.log.copy()
+        self.untold = False
+
+    def turn(self) -> None:
+        """The regular part is over: some programs are told so at once, the rest a little later."""
+        self.log.append("turn")
+        self.untold = True
 
     def deliver_bundle(self, delivered: Bundle) -> None:
+        assert not self.untold, "some programs take it for a delivery of the regular part"
         self.log.append(bytes(delivered.body[-1:]).decode())
 
     def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:
@@ -95,7 +104,7 @@ class Ended:
         self.order.classify(packet)
 
     def finish(self) -> bool:
-        return self.change.finish(lambda: self.log.append("turn"))
+        return self.change.finish(self.turn)
 
 
 def with_announcement(ended: Ended) -> Bundle:

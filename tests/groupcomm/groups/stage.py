@@ -49,6 +49,9 @@ class Audience:
     def may_deliver(self) -> bool:
         return True
 
+    def go_on(self, *, whole: bool = False) -> bool:
+        return True
+
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         assert sender.connection == bundle.session
         self.delivered += [(connection, bundle.message) for connection in connections]
