@@ -130,6 +130,18 @@ def test_a_quantile_of_steps_is_the_bound_that_so_many_keep() -> None:
     assert watch.report()["steps"]["more"] == 9
 
 
+def test_what_the_host_took_of_a_long_step_is_no_work_of_it() -> None:
+    steps = Steps()
+    for _ in range(3):
+        steps.take(host_s=0.04, busy_s=0.0002)
+    steps.take(busy_s=0.03)
+    watch = steps.watch
+    for took_s in (0.04, 0.04, 0.04, 0.03, 0.0002, 0.01):
+        watch.steps.add(took_s)
+    busy = {bound: count for bound, count in watch.report()["busy_steps"].items() if count}
+    assert busy == {"0.25": 4, "10": 1, "50": 1}
+
+
 def test_lines_of_long_steps_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     log = BoundedLog(lambda: 1000.0)
     with caplog.at_level(logging.WARNING, "groupcommd"):

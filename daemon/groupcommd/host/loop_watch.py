@@ -16,6 +16,7 @@ it counts as waiting.
 import logging
 import os
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -141,6 +142,7 @@ class LoopWatch:
         read_due: `read` is to be called before a step that begins at this time or later.
         long: the number of steps that took longer than `LONG_S`, by their cause.
         steps: the durations of all measured steps.
+        long_busy: the parts of the long ones in which they computed.
     """
 
     def __init__(self, tell: Callable[[Step], object]) -> None:
@@ -153,7 +155,7 @@ class LoopWatch:
         self.noted_s = 0.0
         self.read_due = inf
         self.long: Counter[str] = Counter(dict.fromkeys(CAUSES, 0))
-        self.steps = Durations()
+        self.steps, self.long_busy = Durations(), Durations()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -195,6 +197,7 @@ class LoopWatch:
         found = Step(took_s=took_s, busy_s=busy_s, host_s=host_s, did=did)
         self._long_at, self.read_due = clocks.now(), -inf
         self.long[found.cause] += 1
+        self.long_busy.add(busy_s)
         if took_s >= LOGGED_S:
             self._tell(found)
         return found
@@ -225,6 +228,13 @@ class LoopWatch:
         """Return the longest step of the last one or two windows."""
         return max(self._longest, self._before, key=lambda each: each.took_s)
 
+    @property
+    def busy_counts(self) -> list[int]:
+        """Return the numbers of steps by the time in which they computed, as `Durations` has."""
+        short = bisect_right(BOUNDS_S, LONG_S)
+        counts = [*self.steps.counts[:short], *([0] * (len(BOUNDS_S) + 1 - short))]
+        return [one + other for one, other in zip(counts, self.long_busy.counts, strict=True)]
+
     def report(self) -> dict[str, Any]:
         """Return the state of the loop, as plain values."""
         longest, p999_s = self.longest, quantile_s(self.steps.counts, 0.999)
@@ -237,6 +247,7 @@ class LoopWatch:
             "did": longest.did,
             "long": dict(self.long),
             "steps": dict(zip([*bounds, "more"], self.steps.counts, strict=True)),
+            "busy_steps": dict(zip([*bounds, "more"], self.busy_counts, strict=True)),
             "p999_ms": 1000 * p999_s if isfinite(p999_s) else None,
             "text": longest.text,
             "remedy": longest.remedy,

@@ -39,7 +39,7 @@ class Look:
         views: the views that it has logged.
         cpu_s: its processor time in seconds.
         rss: its bytes in memory.
-        steps: the numbers of its steps, by their time.
+        steps, busy_steps: the numbers of its steps, by their time, and by their work.
         long: the steps longer than 10 ms, by what took most of them.
         longest_ms, did: the longest step of late, and what it did.
     """
@@ -48,6 +48,7 @@ class Look:
     cpu_s: float
     rss: int
     steps: list[int]
+    busy_steps: list[int]
     long: Counter[str]
     longest_ms: float
     did: str
@@ -166,7 +167,6 @@ class Stage:
         self.load = await self._bystander.end()
         after = await self._look_at_all()
         pairs = [(before[pid], found) for pid, found in after.items() if pid in before]
-        steps = [[n - m for n, m in zip(b.steps, a.steps, strict=True)] for a, b in pairs]
         worst = max(after.values(), key=lambda each: each.longest_ms)
         self.figures |= {
             "cpu_s": round(sum(b.cpu_s - a.cpu_s for a, b in pairs), 2),
@@ -177,7 +177,14 @@ class Stage:
         }
         self.bar("views_lost", max(b.views - a.views for a, b in pairs) - views_due, 0)
         self.bar("messages_missed", self.load.missed, 0)
-        self.bar("step_p999_ms", max(1000 * quantile_s(each, 0.999) for each in steps), STEP_MS)
+        for name, counts in (
+            ("step_p999_ms", [(a.steps, b.steps) for a, b in pairs]),
+            ("busy_p999_ms", [(a.busy_steps, b.busy_steps) for a, b in pairs]),
+        ):
+            grown = [
+                [n - m for n, m in zip(after, before, strict=True)] for before, after in counts
+            ]
+            self.bar(name, max(1000 * quantile_s(each, 0.999) for each in grown), STEP_MS)
 
     async def _look_at_all(self) -> dict[int, Look]:
         """Return what there is to see of each daemon that runs, by the number of its process."""
@@ -192,6 +199,7 @@ class Stage:
             cpu_s=cpu_s(daemon.pid),
             rss=resident(daemon.pid),
             steps=list(loop["steps"].values()),
+            busy_steps=list(loop["busy_steps"].values()),
             long=Counter(loop["long"]),
             longest_ms=loop["longest_ms"],
             did=loop["did"],
