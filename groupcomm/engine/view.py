@@ -28,7 +28,7 @@ from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
-from groupcomm.groups.carried import CarriedGroups
+from groupcomm.groups.carried import CarriedGroups, OwnAnnouncement
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.routes import Routes
@@ -36,7 +36,6 @@ from groupcomm.membership.states import GatherReason
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
-from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import (
     DataPacket,
     UnreliablePacket,
@@ -78,7 +77,7 @@ class ViewState:
     Args:
         view: the view.
         me: the index of this daemon in the view.
-        announcement: the first bundles of this daemon in the view.
+        announcement: that of this daemon, its first bundles in the view.
         majority: whether its members are more than half of all daemons; None if that is unknown.
         delays_us: the delays of its links by which routes are compared now; see View.
         context: the daemon.
@@ -101,7 +100,7 @@ class ViewState:
         self,
         view: View,
         me: int,
-        announcement: list[Bundle],
+        announcement: OwnAnnouncement,
         context: ViewContext,
         now: float,
         *,
@@ -123,8 +122,8 @@ class ViewState:
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
         self._latest = LatestTime(view.clock, context.physical.read(now), now)
         self.clock = RingClock(context.physical, view.clock)
-        first = Backlog()
-        first.extend(announcement)
+        self._first = first = Backlog()
+        self._announcement: OwnAnnouncement | None = announcement  # until it is whole
         self._packer = Packer(
             view,
             me,
@@ -156,6 +155,13 @@ class ViewState:
         self._handlers = self._by_kind()
         self._sender = me  # index of the daemon that has sent the packet being processed
         self._now = self.deadline = now
+        self._announce()
+
+    def _announce(self) -> None:
+        """Make some more of the announcement, and have it numbered once it is whole."""
+        if self._announcement is not None and (bundles := self._announcement.advance()):
+            self._first.extend(bundles)
+            self._announcement = None
 
     def _make_delivery(self, context: ViewContext) -> Delivery:
         view = self.view
@@ -259,7 +265,8 @@ class ViewState:
     @property
     def is_settled(self) -> bool:
         """Return whether all local submissions have numbers, and the whole view holds them."""
-        return not self._packer.source.size and not self.unsettled_packets
+        waiting = self._announcement or self._packer.source.size
+        return not waiting and not self.unsettled_packets
 
     @property
     def unsettled_packets(self) -> int:
@@ -277,6 +284,8 @@ class ViewState:
             clients: whether acts of clients are part of this step.
         """
         self._now = now
+        if self._announcement is not None:
+            self._announce()
         if clients or self._sessions.unreliable:
             self._send_unreliable()
         if self._changed:
@@ -288,6 +297,8 @@ class ViewState:
             for destination, packet in self._forwarding.step(now):
                 self.send(destination, packet)
         self.deadline = min(self.ring.deadline, self._forwarding.deadline)
+        if self._announcement is not None:
+            self.deadline = now
 
     def deliver(self) -> None:
         """Give clients everything that has become deliverable since the last step."""

@@ -12,8 +12,8 @@ names of users and groups are much alike. Its first byte then says so, as it beg
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -28,8 +28,10 @@ from groupcomm.wire.membership import Name, Number
 from groupcomm.wire.packet import Raw
 
 Principal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_PRINCIPAL_BYTES)]
-Groups: TypeAlias = tuple[tuple[Name, tuple[Number, ...]], ...]
-"""Groups, each with connection numbers of sessions."""
+GroupRow: TypeAlias = tuple[Name, tuple[Number, ...]]
+"""A group with connection numbers of sessions."""
+
+Groups: TypeAlias = tuple[GroupRow, ...]
 
 MAX_ANNOUNCEMENT_BYTES: Final = 64 * 1024 * 1024
 """The most bytes of a section once it is unpacked: those of more than a million sessions."""
@@ -61,6 +63,11 @@ class Rows(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=T
     groups: Groups = ()
     principals: tuple[tuple[Number, Principal], ...] = ()
     readers: Groups = ()
+
+    @property
+    def size(self) -> int:
+        """Return the number of sessions and memberships."""
+        return len(self.sessions) + sum(len(each) for _, each in (*self.groups, *self.readers))
 
 
 class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -104,25 +111,53 @@ def rows_of(table: GroupTable, *, readers: bool = True) -> Rows:
 
     Without `readers`, as some daemons do not know them, they become members.
     """
+    groups, read = map(tuple, _groups_of(table, readers=readers))
+    return Rows(tuple(table.own_sessions()), groups, tuple(table.own_principals()), read)
+
+
+def slices_of(table: GroupTable, *, readers: bool = True) -> Iterator[Rows]:
+    """Yield the rows of a daemon with this table, as many at a time as a section has."""
+    own = Rows(tuple(table.own_sessions()), (), tuple(table.own_principals()))
+    yield from slices(own, *_groups_of(table, readers=readers))
+
+
+def slices(
+    rows: Rows, groups: Iterable[GroupRow] = (), readers: Iterable[GroupRow] = ()
+) -> Iterator[Rows]:
+    """Yield rows and groups as sections have them: sessions first, the members in order."""
+    principals = dict(rows.principals)
+    for some in _slices(rows.sessions):
+        owned = tuple((c, principals[c]) for c, _ in some if c in principals)
+        yield Rows(sessions=some, principals=owned)
+    for each in _by_size(chain(rows.groups, groups)):
+        yield Rows(groups=each)
+    for each in _by_size(chain(rows.readers, readers)):
+        yield Rows(readers=each)
+
+
+def encode_section(rows: Rows) -> bytes:
+    """Encode the rows of a section."""
+    return _pack(_encode(rows))
+
+
+def _groups_of(
+    table: GroupTable, *, readers: bool
+) -> tuple[Iterator[GroupRow], Iterator[GroupRow]]:
+    """Return groups with local members and those with local readers; see `rows_of`."""
     local, reading = table.local, table.reading
     if not readers:
         names = local.keys() | reading.keys()
         local = {name: {**local.get(name, {}), **reading.get(name, {})} for name in names}
         reading = {}
-    groups, read = (tuple((g, tuple(each[g])) for g in sorted(each)) for each in (local, reading))
-    return Rows(tuple(table.own_sessions()), groups, tuple(table.own_principals()), read)
+    return _sorted(local), _sorted(reading)
 
 
-def sections_of(rows: Rows) -> tuple[bytes, ...]:
-    """Return rows in encoded sections: sessions first, then their groups, the members in order."""
-    principals = dict(rows.principals)
-    found = []
-    for some in _slices(rows.sessions):
-        owned = tuple((c, principals[c]) for c, _ in some if c in principals)
-        found.append(Rows(sessions=some, principals=owned))
-    found += [Rows(groups=some) for some in _by_size(rows.groups)]
-    found += [Rows(readers=some) for some in _by_size(rows.readers)]
-    return tuple(_pack(_encode(each)) for each in found)
+def _sorted(groups: Mapping[str, Iterable[int]]) -> Iterator[GroupRow]:
+    """Yield groups, some names at a time in their order: a section of like names is short."""
+    names = list(groups)
+    for at in range(0, len(names), SECTION_ROWS):
+        for name in sorted(names[at : at + SECTION_ROWS]):
+            yield name, tuple(groups[name])
 
 
 def _slices(rows: tuple[tuple[int, str], ...]) -> Iterator[tuple[tuple[int, str], ...]]:
@@ -131,7 +166,7 @@ def _slices(rows: tuple[tuple[int, str], ...]) -> Iterator[tuple[tuple[int, str]
         yield some
 
 
-def _by_size(groups: Groups) -> Iterator[Groups]:
+def _by_size(groups: Iterable[GroupRow]) -> Iterator[Groups]:
     """Cut groups into sections by their memberships; a large group goes into several."""
     some: list[tuple[str, tuple[int, ...]]] = []
     room = SECTION_ROWS
@@ -148,20 +183,19 @@ def _by_size(groups: Groups) -> Iterator[Groups]:
 
 
 def encode_announcement(
-    announcement: Announcement, rows: Rows | None, versions: Versions, size: int
+    announcement: Announcement, rows: Rows, versions: Versions, size: int
 ) -> bytes:
     """Encode an announcement for a view of these versions.
 
     Args:
-        announcement: the announcement without sections.
-        rows: the rows; None if all daemons of the view have them.
+        announcement: the announcement; without the feature CARRIED it has no sections.
+        rows: the rows of one without that feature; those of others are in its sections.
         versions: what all daemons of the view have in common.
         size: the bytes that fit one packet.
     """
     if versions.features & CARRIED:
-        sections = () if rows is None else sections_of(rows)
-        return _encode(msgspec.structs.replace(announcement, sections=sections))
-    fields = msgspec.structs.astuple(rows or Rows())
+        return _encode(announcement)
+    fields = msgspec.structs.astuple(rows)
     head = (announcement.completed, announcement.together)
     # Daemons that know no readers know no such field either.
     body = _encode((*head, *(fields if fields[-1] else fields[:-1])))

@@ -3,19 +3,67 @@
 Pure. It is the table with which the last view ended whose announcements were all here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from groupcomm.config.versions import CARRIED, READERS
+import msgspec
+
+from groupcomm.config.versions import CARRIED, READERS, Versions
 from groupcomm.config.view import DaemonId, View
 from groupcomm.groups.announcement import (
     Announcement,
+    Rows,
     cut_announcement,
     encode_announcement,
+    encode_section,
     part_bytes,
     rows_of,
+    slices_of,
 )
 from groupcomm.groups.table import GroupTable
 from groupcomm.wire.bundle import Bundle
+
+STEP_ROWS: Final = 1000
+"""The rows of its announcement that a daemon encodes in one step: some 4 ms."""
+
+
+class OwnAnnouncement:
+    """The announcement of this daemon to a view, which is made in pieces.
+
+    Args:
+        announcement: the announcement without sections.
+        slices: the rows of its sections.
+        rows: the rows of an announcement without sections.
+        versions: what all daemons of the view have in common.
+        room: the most bytes of a bundle.
+    """
+
+    __slots__ = ("_announcement", "_room", "_rows", "_sections", "_slices", "_versions")
+
+    def __init__(
+        self,
+        announcement: Announcement,
+        slices: Iterator[Rows],
+        rows: Rows,
+        versions: Versions,
+        room: int,
+    ) -> None:
+        self._announcement, self._slices, self._rows = announcement, slices, rows
+        self._versions, self._room = versions, room
+        self._sections: list[bytes] = []
+
+    def advance(self) -> list[Bundle]:
+        """Encode some more rows; return the bundles of the announcement once it is whole."""
+        left = STEP_ROWS
+        for some in self._slices:
+            self._sections.append(encode_section(some))
+            left -= some.size
+            if left <= 0:
+                return []
+        announcement = msgspec.structs.replace(self._announcement, sections=tuple(self._sections))
+        size = part_bytes(self._room)
+        body = encode_announcement(announcement, self._rows, self._versions, size)
+        return cut_announcement(body, self._room)
 
 
 class CarriedGroups:
@@ -47,15 +95,17 @@ class CarriedGroups:
         """Note the transitional members: they continue into the next view together."""
         self._together &= frozenset(members)
 
-    def announce(self, room: int, view: View) -> list[Bundle]:
+    def announce(self, room: int, view: View) -> OwnAnnouncement:
         """Return the announcement to a view, in bundles of at most `room` bytes."""
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
         table, versions = self._table, view.versions
         digest = 0 if table is None else table.digests.get(self._me, 0)
         announcement = Announcement(self._completed, tuple(keys), digest)
-        rows = None
-        known = versions.features & CARRIED and self._together.issuperset(view.daemons)
-        if table is not None and not known:
-            rows = rows_of(table, readers=bool(versions.features & READERS))
-        body = encode_announcement(announcement, rows, versions, part_bytes(room))
-        return cut_announcement(body, room)
+        slices: Iterator[Rows] = iter(())
+        rows = Rows()
+        readers = bool(versions.features & READERS)
+        if table is not None and not versions.features & CARRIED:
+            rows = rows_of(table, readers=readers)
+        elif table is not None and not self._together.issuperset(view.daemons):
+            slices = slices_of(table, readers=readers)
+        return OwnAnnouncement(announcement, slices, rows, versions, room)

@@ -1,6 +1,6 @@
 """Wrong ways to tell of changes of groups: by differences, and of sessions without views."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -121,15 +121,15 @@ def who_has_gone_is_not_told(_right: Right) -> Right:
     return touch
 
 
-@mutant((carried, "rows_of"))
+@mutant((carried, "slices_of"))
 def readers_are_not_announced(right: Right) -> Right:
     """A daemon announces its members and no readers: these get no messages in the next view."""
 
-    def rows_of(*arguments: Any, **options: Any) -> Rows:
-        found: Rows = right(*arguments, **options)
-        return msgspec.structs.replace(found, readers=())
+    def slices_of(*arguments: Any, **options: Any) -> Iterator[Rows]:
+        for found in right(*arguments, **options):
+            yield msgspec.structs.replace(found, readers=())
 
-    return rows_of
+    return slices_of
 
 
 @mutant((Groups, "_is_reader"))

@@ -16,12 +16,10 @@ from groupcomm.groups.announcement import (
     Announcement,
     Announcements,
     Rows,
-    cut_announcement,
-    encode_announcement,
-    part_bytes,
     rows_of,
+    slices,
 )
-from groupcomm.groups.carried import CarriedGroups
+from groupcomm.groups.carried import CarriedGroups, OwnAnnouncement
 from groupcomm.membership import agreement as agreement_module
 from groupcomm.membership import gather as gather_module
 from groupcomm.membership.agreement import Agreement
@@ -142,12 +140,11 @@ def announced_as_of_the_freeze(
         seen[:] = [vars(self)["announced"]]
         install(self, *arguments)
 
-    def announce_it(self: CarriedGroups, room: int, view: View) -> list[Bundle]:
+    def announce_it(self: CarriedGroups, room: int, view: View) -> OwnAnnouncement:
         rows, digest = seen[0]
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
         brought = Announcement(self._completed, tuple(keys), digest)
-        body = encode_announcement(brought, rows, view.versions, part_bytes(room))
-        return cut_announcement(body, room)
+        return OwnAnnouncement(brought, slices(rows), rows, view.versions, room)
 
     return freeze_and_note, install_with_it, announce_it
 

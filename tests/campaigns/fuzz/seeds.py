@@ -35,7 +35,7 @@ from groupcomm.events import (
     MemberId,
     Refused,
 )
-from groupcomm.groups.announcement import Announcement, Rows, encode_announcement, sections_of
+from groupcomm.groups.announcement import Announcement, Rows, encode_announcement
 from groupcomm.joining.messages import (
     JoinRequest,
     MoveRequest,
@@ -78,6 +78,7 @@ from tests.campaigns.fuzz.client_seeds import client_seeds
 from tests.campaigns.fuzz.history_seeds import history_seeds
 from tests.campaigns.fuzz.port_seeds import port_seeds
 from tests.campaigns.fuzz.spread_targets import spread_seeds
+from tests.groupcomm.groups.announced import sectioned, sections_of
 from tests.groupcomm.joining.world import Host, Network, joiner, mover
 from tests.groupcomm.wire.packets import CODECS, KEY, example_bundle
 from tests.groupcomm.wire.payloads import encode_messages
@@ -252,7 +253,8 @@ def _membership() -> Iterator[tuple[str, bytes]]:
     rows = Rows(sessions, groups, ((1, "unix:ann"), (2, "token:größe")), (("h", (1,)),))
     for each in (Rows(), Rows(sessions, groups), rows):
         for versions in (Versions(), Versions(highest=PACKED), SPOKEN):
-            body = encode_announcement(Announcement(KEY, ((7, 8),), 9), each, versions, 20)
+            head = sectioned(Announcement(KEY, ((7, 8),), 9), each, versions)
+            body = encode_announcement(head, each, versions, 20)
             yield "groups.announcement.announcement", body + b"\0\7"
         for section in sections_of(each):
             yield "groups.announcement.rows", section

@@ -13,7 +13,7 @@ from groupcomm.config.versions import Versions
 from groupcomm.engine.delivery import MOST_CONNECTIONS, MOST_UNRELIABLE, Delivery
 from groupcomm.engine.probe import NoProbe
 from groupcomm.errors import ProtocolViolation
-from groupcomm.groups.announcement import NOTHING, cut_announcement, encode_announcement
+from groupcomm.groups.announcement import NOTHING, Rows, cut_announcement, encode_announcement
 from groupcomm.groups.beginning import PIECE
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.level import ServiceLevel
@@ -29,7 +29,7 @@ from groupcomm.wire.data import DataPacket, UnreliablePacket
 from tests.groupcomm.membership.histories import make_view
 from tests.groupcomm.order.receiver import AGREED, FIFO, RELIABLE, SAFE, bundle
 
-EMPTY = encode_announcement(NOTHING, None, Versions(), 1000)
+EMPTY = encode_announcement(NOTHING, Rows(), Versions(), 1000)
 
 
 class Recorder:

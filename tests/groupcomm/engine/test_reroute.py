@@ -105,8 +105,11 @@ def test_a_view_is_settled_once_all_own_packets_are_held_in_every_ring(
         ring=SimpleNamespace(held_by_all=here, flow=SimpleNamespace(held_remotely=elsewhere)),
         _packer=SimpleNamespace(last=last, source=SimpleNamespace(size=waiting)),
         unsettled_packets=unsettled,
+        _announcement=None,
     )
     packets = ViewState.unsettled_packets.fget(cast(ViewState, state))  # type: ignore[attr-defined]
     settled = ViewState.is_settled.fget(cast(ViewState, state))  # type: ignore[attr-defined]
     assert packets == unsettled
     assert settled == (not unsettled and not waiting)
+    state._announcement = "is made"
+    assert not ViewState.is_settled.fget(cast(ViewState, state))  # type: ignore[attr-defined]

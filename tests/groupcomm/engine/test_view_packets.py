@@ -54,7 +54,8 @@ class Site:
 
     def __init__(self, core: DaemonCore) -> None:
         assert core.view is not None
-        self.state = state = ViewState(core.view, ME, [], core, NOW, majority=True)
+        announcement = core.carried_groups.announce(1000, core.view)
+        self.state = state = ViewState(core.view, ME, announcement, core, NOW, majority=True)
         assert state.view.rings == ((FELLOW, ME), (REMOTE, 3))
         self.log: list[tuple[Any, ...]] = []
         log = self.log

@@ -23,7 +23,6 @@ from groupcomm.groups.announcement import (
     encode_announcement,
     part_bytes,
     rows_of,
-    sections_of,
 )
 from groupcomm.groups.table import GroupTable
 from groupcomm.names import private_name
@@ -33,6 +32,7 @@ from groupcomm.wire.bundle import (
     encode_bundles,
     state_bundle,
 )
+from tests.groupcomm.groups.announced import sectioned, sections_of
 
 START = Position(ViewId(1, "d0", 1), 0, 0, 0, 0)
 KEY_A, KEY_B = b"a" * 16, b"b" * 16
@@ -97,7 +97,9 @@ def united(sections: tuple[bytes, ...]) -> Rows:
 def test_an_announcement_comes_whole_in_parts_of_any_order(
     announcement: Announcement, rows: Rows, versions: Versions, room: int, random: Random
 ) -> None:
-    body = encode_announcement(announcement, rows, versions, part_bytes(room))
+    body = encode_announcement(
+        sectioned(announcement, rows, versions), rows, versions, part_bytes(room)
+    )
     bundles = through_packets(cut_announcement(body, room))
     assert all(bundle.size <= room for bundle in bundles)
     random.shuffle(bundles)
@@ -115,7 +117,7 @@ def test_an_announcement_comes_whole_in_parts_of_any_order(
 
 
 def test_no_rows_travel_in_a_view_of_daemons_that_all_have_them() -> None:
-    body = encode_announcement(Announcement(KEY_A, ((1, 2),), 7), None, SPOKEN, 1000)
+    body = encode_announcement(Announcement(KEY_A, ((1, 2),), 7), Rows(), SPOKEN, 1000)
     assert decode_announcement_untrusted(body, SPOKEN) == Announcement(KEY_A, ((1, 2),), 7)
 
 
@@ -140,7 +142,8 @@ def test_long_tables_go_in_sections_of_so_many_rows() -> None:
 @pytest.mark.parametrize("versions", [OLDER, SPOKEN])
 def test_a_long_announcement_is_compressed_where_all_know_that(versions: Versions) -> None:
     plain, packed = (
-        encode_announcement(Announcement(KEY_A, ()), MANY, each, 1300) for each in (PLAIN, versions)
+        encode_announcement(sectioned(Announcement(KEY_A, ()), MANY, each), MANY, each, 1300)
+        for each in (PLAIN, versions)
     )
     assert 3 * len(packed) < len(plain)
     assert united(decode_announcement_untrusted(packed, versions).sections) == MANY
@@ -193,7 +196,7 @@ def test_all_must_be_here_and_each_is_its_own_daemons() -> None:
 
 def test_a_part_that_comes_twice_changes_nothing() -> None:
     held = Announcements(1, SPOKEN)
-    body = encode_announcement(Announcement(KEY_A, ()), MANY, SPOKEN, 100)
+    body = encode_announcement(sectioned(Announcement(KEY_A, ()), MANY, SPOKEN), MANY, SPOKEN, 100)
     bundles = cut_announcement(body, 100)
     assert len(bundles) > 2
     for bundle in (*bundles[:1] * 3, *bundles[1:], *bundles):

@@ -20,7 +20,7 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.versions import CARRIED, SPOKEN, Versions
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.events import Cause, GroupView, MemberId
-from groupcomm.groups.announcement import Announcement, Announcements, Rows, sections_of
+from groupcomm.groups.announcement import Announcement, Announcements, Rows
 from groupcomm.groups.beginning import DROPS_A_UNIT, PIECE, Beginning
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.changes import GroupChange
@@ -28,6 +28,7 @@ from groupcomm.groups.groups import CONTROL_UNITS, Groups
 from groupcomm.groups.table import GroupTable
 from groupcomm.session.differences import Difference, place_of
 from groupcomm.session.group_lists import GroupLists
+from tests.groupcomm.groups.announced import bundles_of, sections_of
 from tests.groupcomm.groups.stage import Audience, Stage
 
 OLDER = attrs.evolve(SPOKEN, features=SPOKEN.features & ~CARRIED)
@@ -136,7 +137,7 @@ class Cluster:
 
     def _begin(self, view: View, daemons: list[Daemon]) -> None:
         stage = Stage(view)
-        sent = [daemon.carried.announce(200, view) for daemon in daemons]
+        sent = [bundles_of(daemon.carried.announce(200, view)) for daemon in daemons]
         expected = expected_table(daemons)
         together = [[d.stage is not None and d.stage is x.stage for d in daemons] for x in daemons]
         since = [positions(daemon.table) for daemon in daemons]
@@ -301,7 +302,7 @@ def begun(
     """Return the groups of the first daemon of a view; the last one may announce a lie."""
     held = Announcements(len(carried), view.versions)
     for index, each in enumerate(carried):
-        for bundle in each.announce(1000, view):
+        for bundle in bundles_of(each.announce(1000, view)):
             held.accept(index, bundle)
     if lie is not None:
         held.whole[len(carried) - 1] = lie
@@ -329,7 +330,8 @@ def test_groups_that_all_came_along_with_cost_neither_rows_nor_views() -> None:
     stage = stage_of()
     programs = programs_of(stage)
     carried = [carried_of(stage, me, PRESENT.daemons) for me in (0, 1)]
-    assert [sum(b.size for b in each.announce(1000, PRESENT)) < 200 for each in carried] == [1, 1]
+    sent = [bundles_of(each.announce(1000, PRESENT)) for each in carried]
+    assert [sum(bundle.size for bundle in each) < 200 for each in sent] == [1, 1]
     _, beginning = begun(PRESENT, carried, programs)
     beginning.advance(inf)
     assert programs.changes == 0

@@ -16,6 +16,7 @@ from groupcomm.groups.announcement import (
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.pruning import Reach
+from tests.groupcomm.groups.announced import bundles_of
 from tests.groupcomm.groups.stage import VIEW, Audience, Stage, messages
 
 KNOWING = attrs.evolve(VIEW, versions=SPOKEN)
@@ -110,7 +111,7 @@ def test_readers_read_on_in_the_next_view(along: str) -> None:
     for me, carried in enumerate(both):
         carried.replace(old[me].table, KNOWING, me)
         carried.keep_members(KNOWING.daemons[1 - (along == "a") * me : 2])
-        for bundle in carried.announce(1000, KNOWING):
+        for bundle in bundles_of(carried.announce(1000, KNOWING)):
             held.accept(me, bundle)
     groups.begin(both[1].pop(1), held, on_table=audience.present.clear).advance(inf)
     assert [(number, view.cause) for number, view in audience.views] == [(1, Cause.NETWORK)]

@@ -4,7 +4,7 @@ import pytest
 
 from groupcomm.engine import delivery
 from groupcomm.events import GroupView, Transition
-from groupcomm.groups import announcement
+from groupcomm.groups import announcement, carried
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
@@ -69,6 +69,7 @@ def told(client: SimulatedClient) -> dict[str, list[tuple[str, ...]]]:
 def test_large_tables_end_no_view(crowded: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "PIECE", 25)
     monkeypatch.setattr(announcement, "SECTION_ROWS", 25)
+    monkeypatch.setattr(carried, "STEP_ROWS", 25)
     assert lose_and_return(crowded) == [2, 2], "as the daemon is lost, and as it comes back"
     for at in range(2):
         (client,) = [c for c in crowded.clients if c.user == f"u{at}"]
