@@ -187,7 +187,7 @@ def test_without_an_archive_the_status_is_1(
 
 
 def test_live_events_need_no_archive(shell: Shell) -> None:
-    words = ("sub", "nobody", "--start", "latest", "--duration-s", "0.2", "--views", "--json")
+    words = ("sub", "nobody", "--start", "latest", "--duration-s", "1", "--views", "--json")
     status, output, _ = shell.tell(*words)
     assert status == 0
     assert json.loads(output.splitlines()[0])["event"] == "caught up"

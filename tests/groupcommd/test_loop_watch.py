@@ -236,6 +236,6 @@ async def test_a_daemon_tells_of_a_step_that_waits(tmp_path: Path) -> None:
         while not told:
             await trio.sleep(0.01)
     assert told[0].waited_s >= LOGGED_S - ERROR_S
-    assert steps_of(service.loop, LOGGED_S) == len(told)
+    assert steps_of(service.loop, LOGGED_S) >= len(told), "a bucket begins below"
     assert sum(service.loop.steps.counts) > len(told), "the short ones"
     assert "handled 1 inputs" in told[0].did

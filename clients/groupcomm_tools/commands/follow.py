@@ -25,7 +25,9 @@ def add_options(parser: argparse.ArgumentParser, counted: str) -> None:
         counted: the plural noun for the events that `--count` counts.
     """
     parser.add_argument("--count", type=one_or_more, metavar="N", help=f"end after N {counted}")
-    parser.add_argument("--duration-s", type=positive, metavar="S", help="end after S seconds")
+    parser.add_argument(
+        "--duration-s", type=positive, metavar="S", help="end S seconds after the groups are joined"
+    )
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each event")
     add_reconnect_option(parser)
     add_connection_options(parser)
@@ -54,13 +56,14 @@ def run(
     show = print_for(options) if show is None else show
     duration_s = inf if options.duration_s is None else options.duration_s
     connecting = connect_blocking(options, reconnect=not options.no_reconnect)
-    with move_on_after(duration_s), connecting as connection:
+    with connecting as connection:
         for group in options.groups:
             connection.join(group)
-        for event in connection:
-            if isinstance(event, (*shown, Reconnected, DaemonStopping)):
-                show(event)
-            seen += isinstance(event, counted)
-            if options.count is not None and seen >= options.count:
-                break
+        with move_on_after(duration_s):  # a group that may not be joined is told in any case
+            for event in connection:
+                if isinstance(event, (*shown, Reconnected, DaemonStopping)):
+                    show(event)
+                seen += isinstance(event, counted)
+                if options.count is not None and seen >= options.count:
+                    break
     return 0

@@ -156,8 +156,8 @@ def run(options: argparse.Namespace, show: ShowEvent) -> int:
     parse_start(options.start), parse_until(options.until)  # before it connects
     duration_s = inf if options.duration_s is None else options.duration_s
     with (
-        move_on_after(duration_s),
         connect_blocking(options, reconnect=not options.no_reconnect) as connection,
+        move_on_after(duration_s),
         closing(events(connection, groups, options)) as found,
     ):
         for event, position in found:
