@@ -87,9 +87,12 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SHELLS_MAY_IMPORT = {
     "groupcommd": frozenset({"groupcomm", "groupcommd"}),
     "groupcomm_client": frozenset({"groupcomm", "groupcomm_client", "groupcomm_log"}),
+    "groupcomm_archive": frozenset(
+        {"groupcomm", "groupcomm_client", "groupcomm_log", "groupcomm_archive"}
+    ),
     "groupcomm_tools": frozenset(
         {
-            *("groupcomm", "groupcommd"),
+            *("groupcomm", "groupcommd", "groupcomm_archive"),
             *("groupcomm_client", "groupcomm_tools", "groupcomm_log", "groupcomm_spark"),
         }
     ),

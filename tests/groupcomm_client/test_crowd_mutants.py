@@ -14,18 +14,18 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from tests.groupcomm.sim.test_mutants import CROWD_ROWS
+from tests.groupcomm_archive import (
+    test_agreement,
+    test_compacting,
+    test_digests,
+    test_layout,
+)
 from tests.groupcomm_client.coordination import (
     test_mutex_forms,
     test_work_exchange,
     test_work_queue,
 )
 from tests.groupcomm_client.history import test_live, test_subscriber
-from tests.groupcomm_tools.archive import (
-    test_agreement,
-    test_compacting,
-    test_digests,
-    test_layout,
-)
 from tests.mutants import crowds
 from tests.mutants.mutant import Mutant, Right, mutant
 

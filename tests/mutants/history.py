@@ -5,6 +5,16 @@ from typing import Any
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, MemberId, Message
+from groupcomm_archive.agreement import Agreement
+from groupcomm_archive.archive import Archive, ReadStore
+from groupcomm_archive.compacting import Compacting
+from groupcomm_archive.comparing import Claim
+from groupcomm_archive.cursors import ArchivedCursors
+from groupcomm_archive.digests import _Digesting
+from groupcomm_archive.holdings import Holding
+from groupcomm_archive.layout import Layout
+from groupcomm_archive.rows import MessageRun, Part
+from groupcomm_archive.snapshots import SnapshotFile
 from groupcomm_client.history import live
 from groupcomm_client.history.cursor_client import CursorClient
 from groupcomm_client.history.cursors import CursorExchange
@@ -12,16 +22,6 @@ from groupcomm_client.history.frames import EncodedPiece, Piece
 from groupcomm_client.history.live import LiveLine
 from groupcomm_client.history.places import Line, Progress
 from groupcomm_client.history.subscriber import State, Subscriber
-from groupcomm_tools.archive.agreement import Agreement
-from groupcomm_tools.archive.archive import Archive, ReadStore
-from groupcomm_tools.archive.compacting import Compacting
-from groupcomm_tools.archive.comparing import Claim
-from groupcomm_tools.archive.cursors import ArchivedCursors
-from groupcomm_tools.archive.digests import _Digesting
-from groupcomm_tools.archive.holdings import Holding
-from groupcomm_tools.archive.layout import Layout
-from groupcomm_tools.archive.rows import MessageRun, Part
-from groupcomm_tools.archive.snapshots import SnapshotFile
 from tests.mutants.mutant import Mutant, Right, mutant
 
 # ---- archives ----

@@ -7,6 +7,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from groupcomm.events import DaemonView, Message
 from groupcomm.level import ServiceLevel
+from groupcomm_archive import comparing
+from groupcomm_archive.digests import range_of
 from groupcomm_client.history import channel
 from groupcomm_client.history import frames as history
 from groupcomm_client.history.cursors import (
@@ -20,8 +22,6 @@ from groupcomm_client.history.cursors import (
 )
 from groupcomm_client.history.places import NOWHERE, Line
 from groupcomm_client.history.refusals import Refusal
-from groupcomm_tools.archive import comparing
-from groupcomm_tools.archive.digests import range_of
 from tests.campaigns.fuzz.history_targets import ANN, AT, KEY, ME, PIECES, later, view_of
 
 _GROUPS: Final = ("g", "größe")

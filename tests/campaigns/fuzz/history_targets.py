@@ -10,6 +10,12 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
+from groupcomm_archive import comparing
+from groupcomm_archive.agreement import Agreement
+from groupcomm_archive.archive import Archive, ReadStore
+from groupcomm_archive.cursors import ArchivedCursors, StoreCursors
+from groupcomm_archive.digests import Digest, Range, range_of
+from groupcomm_archive.rights import Rights
 from groupcomm_client.history import channel
 from groupcomm_client.history import frames as history
 from groupcomm_client.history.channel import HELLO_BYTES, PieceOpener
@@ -17,12 +23,6 @@ from groupcomm_client.history.frames import ARCHIVES, LENGTH_BYTES
 from groupcomm_client.history.given import EARLIEST
 from groupcomm_client.history.places import NOWHERE, Line, just_before
 from groupcomm_client.history.subscriber import State, Subscriber
-from groupcomm_tools.archive import comparing
-from groupcomm_tools.archive.agreement import Agreement
-from groupcomm_tools.archive.archive import Archive, ReadStore
-from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
-from groupcomm_tools.archive.digests import Digest, Range, range_of
-from groupcomm_tools.archive.rights import Rights
 from tests.campaigns.fuzz.checks import Target, known, stable
 
 INPUTS_EACH: Final = 200
