@@ -82,7 +82,6 @@ MODULES: Final[dict[str, tuple[str, ...] | None]] = {
     "groupcomm.sim.network.peers": ("PeerNetwork", "UsualPath"),
     "groupcomm.sim.check": None,
     "groupcomm.sim.checkers": None,
-    "groupcomm.sim.scenario": None,
     "groupcomm.sim.comparison": ("ComparisonLoad", "ComparisonRow", "compare"),
     "groupcomm_tools.testing": None,
     "groupcomm_tools.running_cluster": ("RunningCluster",),

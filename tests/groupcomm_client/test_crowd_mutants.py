@@ -1,7 +1,7 @@
 """Every mutant of history, shared work and the mutex is on its page, and fits what it replaces.
 
-`python -m tests.mutants.crowds` hunts them in their crowds. Those that no crowd has found are found
-by a test each, which fails while the mutant is there.
+`python -m tests.verification.mutants.crowds` hunts them in their crowds. Those that no crowd has
+found are found by a test each, which fails while the mutant is there.
 """
 
 import inspect
@@ -26,8 +26,8 @@ from tests.groupcomm_client.coordination import (
     test_work_queue,
 )
 from tests.groupcomm_client.history import test_live, test_subscriber
-from tests.mutants import crowds
-from tests.mutants.mutant import Mutant, Right, mutant
+from tests.verification.mutants import crowds
+from tests.verification.mutants.mutant import Mutant, Right, mutant
 
 pytestmark = pytest.mark.verification
 

@@ -7,7 +7,7 @@ import pytest
 
 from groupcomm.sim.explore.scenarios import SCENARIOS
 from groupcomm_tools.cli import main
-from tests.mutants.catalogue import find_mutant
+from tests.verification.mutants.catalogue import find_mutant
 
 
 def test_without_a_name_it_lists_the_clusters(capsys: pytest.CaptureFixture[str]) -> None:

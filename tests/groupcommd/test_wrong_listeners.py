@@ -15,9 +15,9 @@ from groupcomm_client.blocking import connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.programs.token_file import add_token
-from tests.campaigns.fuzz.port_targets import pieces, sealed_core
-from tests.campaigns.fuzz.seeds import SEEDS
 from tests.groupcomm_tools.shell import NO_PAUSES
+from tests.verification.campaigns.fuzz.port_targets import pieces, sealed_core
+from tests.verification.campaigns.fuzz.seeds import SEEDS
 
 PATIENCE_S: Final = 20.0
 

@@ -10,7 +10,7 @@ from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from groupcomm.trace.events import TraceEvent, encode_event
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
-from tests.mutants.catalogue import find_mutant
+from tests.verification.mutants.catalogue import find_mutant
 
 NAMES = ("p", "q", "r")
 

@@ -10,7 +10,7 @@ from groupcomm.sim.explore.script import read_path, write_path
 from groupcomm.sim.explore.search import Progress
 from groupcomm.sim.explore.transitions import CUT, LOSS, PAIR, Bounds, Move, parts_of
 from tests.groupcomm.sim.explore.test_search import AtOneInstant, Restless
-from tests.mutants.catalogue import find_mutant
+from tests.verification.mutants.catalogue import find_mutant
 
 pytestmark = pytest.mark.verification
 

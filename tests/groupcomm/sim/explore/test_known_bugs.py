@@ -1,12 +1,12 @@
-"""Known bugs are found by exploration alone; `tests.campaigns.exploration --bugs` hunts all."""
+"""Known bugs are found by exploration alone; the campaign `exploration --bugs` hunts all."""
 
 from pathlib import Path
 
 import pytest
 
 from groupcomm.sim.explore.script import read_path
-from tests.campaigns.exploration import HUNTS, hunt
-from tests.mutants.catalogue import MUTANTS, find_mutant
+from tests.verification.campaigns.exploration import HUNTS, hunt
+from tests.verification.mutants.catalogue import MUTANTS, find_mutant
 
 pytestmark = pytest.mark.verification
 

@@ -20,7 +20,7 @@ from groupcomm.sim.explore.transitions import (
     State,
     TransitionSystem,
 )
-from tests.mutants.catalogue import find_mutant
+from tests.verification.mutants.catalogue import find_mutant
 
 LARGE = ("start-3", "sites-3")
 """Clusters of more than two daemons that are begun in each run; the others take longer to begin."""

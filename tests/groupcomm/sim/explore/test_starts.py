@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from groupcomm.sim.explore.transitions import CRASH, LOST, OLD
-from tests.campaigns.exploration import Exploration, hunt
+from tests.verification.campaigns.exploration import Exploration, hunt
 
 
 @pytest.mark.parametrize(
