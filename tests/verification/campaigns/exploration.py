@@ -23,11 +23,12 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.sim.explore.departures import SearchByDepartures
-from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
-from groupcomm.sim.explore.script import write_path
-from groupcomm.sim.explore.search import Progress, Search
-from groupcomm.sim.explore.transitions import (
+from groupcomm_tools.terminal import say
+from tests.verification.explore.departures import SearchByDepartures
+from tests.verification.explore.scenarios import SCENARIOS, Beginning, begin
+from tests.verification.explore.script import write_path
+from tests.verification.explore.search import Progress, Search
+from tests.verification.explore.transitions import (
     CRASH,
     CUT,
     DEFER,
@@ -38,7 +39,6 @@ from groupcomm.sim.explore.transitions import (
     OLD,
     Bounds,
 )
-from groupcomm_tools.terminal import say
 from tests.verification.mutants.catalogue import find_mutant
 
 _KIB: Final = 1024
@@ -256,7 +256,7 @@ def explore(each: Exploration, most_states: int, folder: Path) -> dict[str, Any]
         file.parent.mkdir(parents=True, exist_ok=True)
         comment = f"{found.property}: {found.text}"
         file.write_text(write_path(beginning, each.scenario, found.moves, comment))
-        say(f"see it again with: groupcomm explore --replay {file}")
+        say(f"see it again with: python -m tests.verification.explore --replay {file}")
     return {
         **attrs.asdict(each),
         **attrs.asdict(progress, filter=lambda field, _: field.name != "findings"),

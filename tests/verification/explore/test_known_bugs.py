@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm.sim.explore.script import read_path
 from tests.verification.campaigns.exploration import HUNTS, hunt
+from tests.verification.explore.script import read_path
 from tests.verification.mutants.catalogue import MUTANTS, find_mutant
 
 pytestmark = pytest.mark.verification

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final, NamedTuple, Optional
 
-from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.ends import INVARIANT, LIVENESS, EndCheck
-from groupcomm.sim.explore.node_states import NodeStep
-from groupcomm.sim.explore.scenarios import Beginning
-from groupcomm.sim.explore.search import (
+from tests.verification.explore.canonical import TICK
+from tests.verification.explore.ends import INVARIANT, LIVENESS, EndCheck
+from tests.verification.explore.node_states import NodeStep
+from tests.verification.explore.scenarios import Beginning
+from tests.verification.explore.search import (
     MOST_AT_ONCE,
     SETTLE_S,
     Finding,
@@ -28,7 +28,7 @@ from groupcomm.sim.explore.search import (
     Report,
     digest_of,
 )
-from groupcomm.sim.explore.transitions import Move, State
+from tests.verification.explore.transitions import Move, State
 
 _EVERY: Final = 10_000
 

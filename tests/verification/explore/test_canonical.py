@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from groupcomm.engine.counters import Counters
-from groupcomm.sim.explore.canonical import EPOCH, TICK, digest_of
-from groupcomm.sim.explore.scenarios import SCENARIOS, begin
-from groupcomm.sim.explore.transitions import Bounds
+from tests.verification.explore.canonical import EPOCH, TICK, digest_of
+from tests.verification.explore.scenarios import SCENARIOS, begin
+from tests.verification.explore.transitions import Bounds
 
 pytestmark = pytest.mark.verification
 

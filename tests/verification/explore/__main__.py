@@ -1,8 +1,13 @@
-"""`groupcomm explore`: every order of what can happen to a small cluster, and faults among it."""
+"""Explore every order of what can happen to a small cluster, and faults among it.
+
+python -m tests.verification.explore start-2 --deviations 1
+"""
 
 import argparse
 import json
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,22 +15,22 @@ import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import natural, one_or_more, positive
-from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.departures import SearchByDepartures
-from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
-from groupcomm.sim.explore.script import read_path, write_path
-from groupcomm.sim.explore.search import Finding, Progress, Search
-from groupcomm.sim.explore.transitions import KINDS, Bounds
+from groupcomm.host.parser import Parser
 from groupcomm.trace.readable import readable
 from groupcomm_tools.terminal import say
-
-EXAMPLE: Final = "groupcomm explore start-2 --deviations 1"
+from tests.verification.explore.canonical import TICK
+from tests.verification.explore.departures import SearchByDepartures
+from tests.verification.explore.scenarios import SCENARIOS, Beginning, begin
+from tests.verification.explore.script import read_path, write_path
+from tests.verification.explore.search import Finding, Progress, Search
+from tests.verification.explore.transitions import KINDS, Bounds
 
 INTERRUPTED: Final = 130
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
+    parser = Parser(prog="python -m tests.verification.explore", description=__doc__)
     lines = "; ".join(f"{name}: {each.sentence}" for name, each in SCENARIOS.items())
     parser.add_argument("scenario", nargs="?", choices=[*SCENARIOS], metavar="NAME", help=lines)
     parser.add_argument(
@@ -74,10 +79,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--replay", type=Path, metavar="FILE", help="go along such a path, and tell what happens"
     )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    return parser
 
 
-def run(options: argparse.Namespace) -> int:
-    """Explore, or replay; return 0 if nothing is wrong."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Explore, or replay; return 0 if nothing is wrong, 1 if something is, 2 after wrong usage."""
+    options = make_parser().parse_args(arguments)
+    try:
+        return _run(options)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
     if options.replay is not None:
         return _replay(options.replay)
     if options.scenario is None:
@@ -129,7 +144,7 @@ def _show_finding(options: argparse.Namespace, beginning: Beginning, finding: Fi
     text = write_path(beginning, options.scenario, finding.moves, comment)
     if options.save is not None and not options.save.exists():
         options.save.write_text(text)
-        say(f"see it again with: groupcomm explore --replay {options.save}")
+        say(f"see it again with: python -m tests.verification.explore --replay {options.save}")
     elif options.save is None:
         say(text)
 
@@ -170,3 +185,7 @@ def _replay(file: Path) -> int:
             print(f"              {happened.step.error}")
             return 1
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

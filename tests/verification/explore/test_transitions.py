@@ -2,10 +2,10 @@
 
 import pytest
 
-from groupcomm.sim.explore.node import Node
-from groupcomm.sim.explore.node_states import PassingNodes
-from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
-from groupcomm.sim.explore.transitions import (
+from tests.verification.explore.node import Node
+from tests.verification.explore.node_states import PassingNodes
+from tests.verification.explore.scenarios import SCENARIOS, Beginning, begin
+from tests.verification.explore.transitions import (
     CRASH,
     CUT,
     DISK,

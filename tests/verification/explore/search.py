@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.ends import INVARIANT, LIVENESS, EndCheck
-from groupcomm.sim.explore.node_states import NodeStep
-from groupcomm.sim.explore.scenarios import Beginning
-from groupcomm.sim.explore.transitions import Move, State
+from tests.verification.explore.canonical import TICK
+from tests.verification.explore.ends import INVARIANT, LIVENESS, EndCheck
+from tests.verification.explore.node_states import NodeStep
+from tests.verification.explore.scenarios import Beginning
+from tests.verification.explore.transitions import Move, State
 
 SETTLE_S: Final = 12.0
 """The simulated time in which a cluster comes to rest once nothing goes wrong any more."""

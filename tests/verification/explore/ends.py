@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.node_states import NodeStep, PassingNodes
-from groupcomm.sim.explore.scenarios import Beginning
-from groupcomm.sim.explore.transitions import State, TransitionSystem
 from groupcomm.trace.events import Heal, Quiet, TraceEvent
+from tests.verification.explore.canonical import TICK
+from tests.verification.explore.node_states import NodeStep, PassingNodes
+from tests.verification.explore.scenarios import Beginning
+from tests.verification.explore.transitions import State, TransitionSystem
 
 AFTER_S: Final = 0.8
 """The simulated time after the end, in which all that is deliverable is delivered."""

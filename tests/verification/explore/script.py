@@ -19,9 +19,9 @@ from typing import Final
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.explore.node_states import NodeStep
-from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
-from groupcomm.sim.explore.transitions import KINDS, Bounds, Move, State, TransitionSystem
+from tests.verification.explore.node_states import NodeStep
+from tests.verification.explore.scenarios import SCENARIOS, Beginning, begin
+from tests.verification.explore.transitions import KINDS, Bounds, Move, State, TransitionSystem
 
 _HEAD: Final = "explore "
 _ANY: Final = Bounds(most=dict.fromkeys(KINDS, 10**6), in_all=10**6, within_s=10**6)

@@ -19,9 +19,9 @@ from groupcomm.config.view import View
 from groupcomm.membership.states import MembershipState
 from groupcomm.security.layout import FOR_ONE, HEAD_BYTES
 from groupcomm.sim.cluster.process import CoreFailure
-from groupcomm.sim.explore.canonical import TICK, digest_of
-from groupcomm.sim.explore.node import Constants, Node, NodeEvent, Packet
 from groupcomm.trace.events import TraceEvent
+from tests.verification.explore.canonical import TICK, digest_of
+from tests.verification.explore.node import Constants, Node, NodeEvent, Packet
 
 NEVER: Final = 2**62
 """Ticks that never pass."""

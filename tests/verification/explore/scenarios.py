@@ -10,11 +10,19 @@ from groupcomm.level import ServiceLevel
 from groupcomm.membership.reservation import LEAD_US
 from groupcomm.names import private_name
 from groupcomm.session.daemon_session import SessionLimits
-from groupcomm.sim.explore.canonical import EPOCH
-from groupcomm.sim.explore.node import Constants, Node
-from groupcomm.sim.explore.node_states import NodeStates, NodeStep
-from groupcomm.sim.explore.program import Act, Await, Connect, Disconnect, Join, Leave, Multicast
-from groupcomm.sim.explore.transitions import KINDS, Bounds, Move, State, TransitionSystem
+from tests.verification.explore.canonical import EPOCH
+from tests.verification.explore.node import Constants, Node
+from tests.verification.explore.node_states import NodeStates, NodeStep
+from tests.verification.explore.program import (
+    Act,
+    Await,
+    Connect,
+    Disconnect,
+    Join,
+    Leave,
+    Multicast,
+)
+from tests.verification.explore.transitions import KINDS, Bounds, Move, State, TransitionSystem
 
 _GROUP: Final = "chat"
 _MOST_MOVES: Final = 10_000

@@ -5,12 +5,12 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.membership.failure_detector import FailureDetector
-from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.ends import LIVENESS
-from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
-from groupcomm.sim.explore.script import read_path, write_path
-from groupcomm.sim.explore.search import Progress, Search
-from groupcomm.sim.explore.transitions import (
+from tests.verification.explore.canonical import TICK
+from tests.verification.explore.ends import LIVENESS
+from tests.verification.explore.scenarios import SCENARIOS, Beginning, begin
+from tests.verification.explore.script import read_path, write_path
+from tests.verification.explore.search import Progress, Search
+from tests.verification.explore.transitions import (
     CUT,
     DEFER,
     LATE,

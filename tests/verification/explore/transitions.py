@@ -23,8 +23,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import attrs
 
-from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.node import (
+from groupcomm.wire.packet import PacketKind
+from tests.verification.explore.canonical import TICK
+from tests.verification.explore.node import (
     MOST_STARTS,
     Boots,
     Crash,
@@ -34,8 +35,7 @@ from groupcomm.sim.explore.node import (
     Receive,
     Wake,
 )
-from groupcomm.sim.explore.node_states import NodeState, NodeStates, NodeStep, PassingNodes
-from groupcomm.wire.packet import PacketKind
+from tests.verification.explore.node_states import NodeState, NodeStates, NodeStep, PassingNodes
 
 DEFER: Final = "defer"
 LATE: Final = "late"

@@ -3,13 +3,13 @@
 import attrs
 import pytest
 
-from groupcomm.sim.explore.departures import SearchByDepartures
-from groupcomm.sim.explore.ends import LIVENESS
-from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
-from groupcomm.sim.explore.script import read_path, write_path
-from groupcomm.sim.explore.search import Progress
-from groupcomm.sim.explore.transitions import CUT, LOSS, PAIR, Bounds, Move, parts_of
-from tests.groupcomm.sim.explore.test_search import AtOneInstant, Restless
+from tests.verification.explore.departures import SearchByDepartures
+from tests.verification.explore.ends import LIVENESS
+from tests.verification.explore.scenarios import SCENARIOS, Beginning, begin
+from tests.verification.explore.script import read_path, write_path
+from tests.verification.explore.search import Progress
+from tests.verification.explore.test_search import AtOneInstant, Restless
+from tests.verification.explore.transitions import CUT, LOSS, PAIR, Bounds, Move, parts_of
 from tests.verification.mutants.catalogue import find_mutant
 
 pytestmark = pytest.mark.verification

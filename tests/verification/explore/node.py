@@ -27,10 +27,10 @@ from groupcomm.membership.reservation import count_start
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.plain import PlainSealer
 from groupcomm.session.daemon_session import SessionLimits
-from groupcomm.sim.explore.canonical import EPOCH
-from groupcomm.sim.explore.program import Act, Program
 from groupcomm.trace.events import Boot, Fail, TraceEvent
 from groupcomm.trace.recorders import TraceProbe
+from tests.verification.explore.canonical import EPOCH
+from tests.verification.explore.program import Act, Program
 
 MOST_STARTS: Final = 4
 BETWEEN_STARTS_US: Final = 2_400_000

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm.sim.explore.transitions import CRASH, LOST, OLD
 from tests.verification.campaigns.exploration import Exploration, hunt
+from tests.verification.explore.transitions import CRASH, LOST, OLD
 
 
 @pytest.mark.parametrize(
