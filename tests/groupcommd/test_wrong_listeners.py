@@ -44,7 +44,7 @@ def said() -> dict[str, bytes]:
         "daemon, without keys": SEEDS["security.plain.open"][0],
         "daemon's answer": (len(SEEDS["session.daemon_frames.welcome"][0])).to_bytes(4)
         + SEEDS["session.daemon_frames.welcome"][0],
-        "peer without a daemon": SEEDS["algorithms.direct.datagrams.datagram"][0],
+        "peer without a daemon": SEEDS["lessons.algorithms.direct.datagrams.datagram"][0],
         "member of a secret group": SEEDS["client.end_to_end.frames.frame"][0],
         "tls": client_hello(),
         "http": b"GET /status HTTP/1.1\r\nHost: press\r\n\r\n",

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.groupcomm.algorithms.bus_threads import Recorded, Stress, switching
+from tests.groupcomm_lessons.algorithms.bus_threads import Recorded, Stress, switching
 
 
 def figures_of(run: Recorded) -> dict[str, Any]:

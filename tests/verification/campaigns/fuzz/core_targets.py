@@ -10,13 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from groupcomm.algorithms.direct.datagrams import (
-    CODEC,
-    decode_datagram_untrusted,
-    decode_payload_untrusted,
-    encode_datagram,
-    encode_payload,
-)
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.versions import PACKED, SPOKEN, Versions
@@ -62,6 +55,13 @@ from groupcomm.wire import (
     token,
 )
 from groupcomm.wire.joining import ROOM_BYTES
+from groupcomm_lessons.algorithms.direct.datagrams import (
+    CODEC,
+    decode_datagram_untrusted,
+    decode_payload_untrusted,
+    encode_datagram,
+    encode_payload,
+)
 from tests.groupcomm.groups.stage import Audience
 from tests.groupcomm.joining.world import Host, joiner
 from tests.groupcomm.wire.payloads import decode_messages, encode_messages
@@ -279,13 +279,13 @@ CORE_TARGETS: Final[dict[str, Target]] = {
         packet.peek_untrusted,
         lambda value, raw: b"%c%b%b" % (*value, raw[packet.HEAD_BYTES :]),
     ),
-    "algorithms.direct.values.value": exact(
+    "lessons.algorithms.direct.values.value": exact(
         CODEC.decode_value_untrusted, lambda value, _: CODEC.encode(value)
     ),
-    "algorithms.direct.datagrams.datagram": exact(
+    "lessons.algorithms.direct.datagrams.datagram": exact(
         decode_datagram_untrusted, lambda value, _: encode_datagram(value)
     ),
-    "algorithms.direct.datagrams.payload": exact(
+    "lessons.algorithms.direct.datagrams.payload": exact(
         decode_payload_untrusted, lambda value, _: encode_payload(value)
     ),
     "wire.data.data": _packet(data.decode_data_untrusted),

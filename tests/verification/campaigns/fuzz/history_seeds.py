@@ -101,10 +101,10 @@ def history_seeds() -> Iterator[tuple[str, bytes]]:
     for piece in _pieces():
         yield "client.history.frames.events_of", history.encode(piece)
     for frame in _frames():
-        for target in ("client.history.frames", "client.history.subscriber", "tools.archive"):
+        for target in ("client.history.frames", "client.history.subscriber", "archive"):
             yield target, history.encode(frame)
     for said in _comparisons():
-        for target in ("tools.archive.comparing.comparing", "tools.archive"):
+        for target in ("archive.comparing.comparing", "archive"):
             yield target, comparing.encode_comparing(said)
     yield "client.history.channel.channel_of", channel.hello(_ID, KEY)
     for size in (17, channel.CHUNK_BYTES + 16, 1 << 31 | 100):

@@ -211,8 +211,8 @@ HISTORY_TARGETS: Final[dict[str, Target]] = {
     "client.history.channel.expect": _expect,
     "client.history.channel.open": _open,
     "client.history.subscriber": _subscriber_receives,
-    "tools.archive.comparing.comparing": stable(
+    "archive.comparing.comparing": stable(
         comparing.decode_comparing_untrusted, comparing.encode_comparing
     ),
-    "tools.archive": _archive_receives,
+    "archive": _archive_receives,
 }

@@ -10,10 +10,6 @@ from typing import Final
 import attrs
 from msgspec import structs
 
-from groupcomm.algorithms.buffering import Received
-from groupcomm.algorithms.direct import datagrams as direct
-from groupcomm.algorithms.process import Message
-from groupcomm.algorithms.schiper_eggli_sandoz import SentStamp
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.clocks.vector import VectorClock
 from groupcomm.config.roster import (
@@ -74,6 +70,10 @@ from groupcomm.wire.membership import (
 from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.roster import RosterStep, StepKind, encode_roster
+from groupcomm_lessons.algorithms.buffering import Received
+from groupcomm_lessons.algorithms.direct import datagrams as direct
+from groupcomm_lessons.algorithms.process import Message
+from groupcomm_lessons.algorithms.schiper_eggli_sandoz import SentStamp
 from tests.groupcomm.joining.world import Host, Network, joiner, mover
 from tests.groupcomm.wire.packets import CODECS, KEY, example_bundle
 from tests.groupcomm.wire.payloads import encode_messages
@@ -327,7 +327,7 @@ def _direct() -> Iterator[tuple[str, bytes]]:
         direct.Gone("ann", 1),
     ]
     for datagram in datagrams:
-        yield "algorithms.direct.datagrams.datagram", direct.encode_datagram(datagram)
+        yield "lessons.algorithms.direct.datagrams.datagram", direct.encode_datagram(datagram)
     clock = VectorClock(("ann", "bob"))
     message = Message("ann", 1, ("ann", "bob"), b"hi")
     bye = direct.Bye("bob", 7, ("ann",))
@@ -340,7 +340,7 @@ def _direct() -> Iterator[tuple[str, bytes]]:
     ]
     for payload in payloads:
         for name in ("datagrams.payload", "values.value"):
-            yield f"algorithms.direct.{name}", direct.encode_payload(payload)
+            yield f"lessons.algorithms.direct.{name}", direct.encode_payload(payload)
 
 
 def _by_target() -> dict[str, list[bytes]]:

@@ -30,8 +30,11 @@ PACKAGES: Final = {
     "daemon/groupcommd": "daemon.",
     "clients/groupcomm_client": "client.",
     "clients/groupcomm_tools": "tools.",
+    "clients/groupcomm_archive": "archive.",
+    "clients/groupcomm_lessons": "lessons.",
     "clients/groupcomm_log": "log.",
     "clients/groupcomm_spark": "spark.",
+    "clients/pyspark_groupcomm": "pyspark.",
 }
 """The folders with decoders, and the beginning of their targets' names."""
 

@@ -28,7 +28,7 @@ OWN_BYTES: Final = {
 MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
 """Their memory is that of a whole daemon or program."""
 
-SLOW: Final = ("joining.host", "session.spread.session.receive", "tools.archive")
+SLOW: Final = ("joining.host", "session.spread.session.receive", "archive")
 """Targets that take seconds: each input makes a session, a cluster file, a file. A few places of
 each are tested; all with `make campaigns`."""
 

@@ -87,4 +87,4 @@ def test_a_target_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit) as caught:
         counted.main(["--inputs", "1", "--target", "wire.none"])
     assert caught.value.code == 2
-    assert "there is no target wire.none; there are: algorithms" in capsys.readouterr().err
+    assert "there is no target wire.none; there are: archive" in capsys.readouterr().err

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.membership import ControlKind
+from tests.sources import ROOT, label
 from tests.verification.campaigns.fuzz import targets
 from tests.verification.campaigns.fuzz.seeds import SEEDS
-from tests.verification.campaigns.fuzz.targets import TARGETS, run, untrusted
+from tests.verification.campaigns.fuzz.targets import PACKAGES, TARGETS, run, untrusted
+
+ROOTS = ("daemon", "clients")
 
 each_target = pytest.mark.parametrize("name", sorted(TARGETS))
 
@@ -22,6 +25,8 @@ def test_no_decoder_is_missing() -> None:
     )
     assert len(decoders) > 50, "the search finds decoders"
     assert SEEDS.keys() == TARGETS.keys(), "every target has a seed"
+    packages = [path.parent for path in ROOT.glob("*/*/__init__.py") if path.parts[-3] in ROOTS]
+    assert {label(path) for path in packages} == PACKAGES.keys() - {"groupcomm"}
 
 
 @each_target
