@@ -101,13 +101,13 @@ SHELLS_MAY_IMPORT = {
             *("groupcomm_client", "groupcomm_tools", "groupcomm_log", "groupcomm_spark"),
         }
     ),
-    "groupcomm_log": frozenset({"groupcomm_log"}),
+    "groupcomm_log": frozenset({"groupcomm.level", "groupcomm_log"}),
     "groupcomm_spark": frozenset(
         {"groupcomm", "groupcomm_client", "groupcomm_tools", "groupcomm_log", "groupcomm_spark"}
     ),
     "pyspark_groupcomm": frozenset({"groupcomm_spark"}),
 }
-"""Which packages of this project each program may import."""
+"""Which packages of this project, or modules of them, each program may import."""
 
 
 ROOMS = ("host", "programs", "files", "config", "network", "joining", "operators", "http")
@@ -230,7 +230,8 @@ def foreign_imports(path: Path) -> Iterator[str]:
     ours = {"groupcomm", *SHELLS_MAY_IMPORT}
     for package in SHELLS_MAY_IMPORT.keys() & set(path.parts):
         for line, name in read(path).imports:
-            if (top := name.split(".")[0]) in ours and top not in SHELLS_MAY_IMPORT[package]:
+            known = any(f"{name}.".startswith(f"{each}.") for each in SHELLS_MAY_IMPORT[package])
+            if name.split(".")[0] in ours and not known:
                 yield f"{label(path)}:{line}: imports {name}"
 
 

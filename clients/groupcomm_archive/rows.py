@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from groupcomm.clocks.stamp import Position, parse_view
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
-from groupcomm.level import ServiceLevel
+from groupcomm.level import AGREED_LEVELS
 from groupcomm_client.history.places import place_of
 from groupcomm_log.schema import DAEMONS, MESSAGE, PLACE, VIEW
 
-LEVELS: Final = {level.name: int(level) for level in (ServiceLevel.AGREED, ServiceLevel.SAFE)}
+LEVELS: Final = {level.name: int(level) for level in AGREED_LEVELS}
 """The levels of the line."""
 
 _RUN: Final = ("kind", *PLACE, "sender", "number", "groups", "level")
