@@ -106,11 +106,6 @@ class ChannelServer:
         self.addresses = tuple(addresses)
         return [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
 
-    @property
-    def open_channels(self) -> int:
-        """Return the number of open channels."""
-        return len(self._open)
-
     def begin(self, archive: Archive, act: Callable[[], None], failed: Failed) -> None:
         """Begin a session of the archive.
 

@@ -179,9 +179,9 @@ async def test_a_subscriber_that_takes_nothing_loses_its_stream(
         async with await connected(channel.addresses[0]) as stream:
             await stream.send_all(hello(channel.id, channel.key))
             await trio.sleep(SEND_S - 1)
-            assert game.server.open_channels == 1
+            assert len(game.server._open) == 1
             await trio.sleep(2)
-            assert game.server.open_channels == 0
+            assert not game.server._open
 
 
 async def test_channels_end_with_the_session() -> None:

@@ -45,12 +45,12 @@ from groupcomm_client.history.frames import (
     decode_untrusted,
     encode_piece,
     events_of_untrusted,
-    piece_of,
 )
 from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.places import Line, Progress, place_of
 from groupcomm_client.history.streams import CloseChannel, OpenChannel, PauseChannel, ResumeChannel
 from groupcomm_client.history.subscriber import Send, Subscriber
+from tests.groupcomm_client.history.pieces import piece_of
 
 GROUPS = ("orders", "trades")
 PIECE = 7

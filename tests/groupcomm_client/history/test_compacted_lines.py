@@ -13,7 +13,7 @@ from groupcomm.events import DaemonView, GroupView, MemberId, Message
 from groupcomm_archive.archive import ReadStore
 from groupcomm_archive.holdings import Holding
 from groupcomm_archive.keys import LastOfKeys
-from groupcomm_client.history.frames import Piece, encode_piece, piece_of
+from groupcomm_client.history.frames import Piece, encode_piece
 from groupcomm_client.history.given import Compacted, Gap, Start
 from groupcomm_client.history.places import place_of
 from groupcomm_client.history.subscriber import Subscriber
@@ -28,6 +28,7 @@ from tests.groupcomm_client.history.lines import (
     Store,
     gap_wait_of,
 )
+from tests.groupcomm_client.history.pieces import piece_of
 
 ALL = "archive reader part mend mend daemon"
 KEYS = 6

@@ -22,6 +22,7 @@ from groupcomm_client.history.cursors import (
 )
 from groupcomm_client.history.places import NOWHERE, Line
 from groupcomm_client.history.refusals import Refusal
+from tests.groupcomm_client.history.pieces import piece_of
 from tests.verification.campaigns.fuzz.history_targets import (
     ANN,
     AT,
@@ -43,8 +44,7 @@ def _pieces() -> list[history.Piece]:
         view_of("größe", AT),
     ]
     return [
-        history.piece_of(part, 2, 0, NOWHERE, AT, is_end=bool(part))
-        for part in ([], events[1:2], events)
+        piece_of(part, 2, 0, NOWHERE, AT, is_end=bool(part)) for part in ([], events[1:2], events)
     ]
 
 

@@ -23,6 +23,7 @@ from groupcomm_client.history.frames import ARCHIVES, LENGTH_BYTES
 from groupcomm_client.history.given import EARLIEST
 from groupcomm_client.history.places import NOWHERE, Line, just_before
 from groupcomm_client.history.subscriber import State, Subscriber
+from tests.groupcomm_client.history.pieces import piece_of
 from tests.verification.campaigns.fuzz.checks import Target, known, stable
 
 INPUTS_EACH: Final = 200
@@ -68,7 +69,7 @@ def _events_of(raw: bytes) -> None:
 
 
 def _piece_of(events: list[Line]) -> history.Piece:
-    return history.piece_of(events, 1, 0, NOWHERE, NOWHERE)
+    return piece_of(events, 1, 0, NOWHERE, NOWHERE)
 
 
 def _channel_of(raw: bytes) -> None:
