@@ -66,21 +66,21 @@ costs: .venv/.test  ## what a message costs: steps, datagrams, bytes and calls, 
 	@$(PYTHON) -m tests.costs.table
 
 bench-check: .venv/.test  ## is it slower than recorded? figures by yardsticks; some minutes
-	@$(PYTHON) -m tests.campaigns.guard.check
+	@$(PYTHON) -m tests.verification.campaigns.guard.check
 
 bench-record: .venv/.test  ## write down how fast it is now, for bench-check
-	@$(PYTHON) -m tests.campaigns.guard.check --record
+	@$(PYTHON) -m tests.verification.campaigns.guard.check --record
 
 fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by coverage; or INPUTS each
-	@$(PYTHON) tests/campaigns/fuzz/fuzz_decoders.py \
+	@$(PYTHON) tests/verification/campaigns/fuzz/fuzz_decoders.py \
 		$(if $(INPUTS),--table --inputs $(INPUTS),-max_total_time=$(FUZZ_SECONDS))
 
 soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (60); resumes
-	@$(PYTHON) tests/groupcomm/sim/soak.py --minutes $(SOAK_MINUTES)
+	@$(PYTHON) tests/verification/soak/soak.py --minutes $(SOAK_MINUTES)
 
 .PHONY: days
 days: .venv/.test  ## simulated days of clusters that live on, for SOAK_MINUTES (60); resumes
-	@$(PYTHON) tests/groupcomm/sim/soak.py --days --minutes $(SOAK_MINUTES)
+	@$(PYTHON) tests/verification/soak/soak.py --days --minutes $(SOAK_MINUTES)
 
 nightly: .venv/.test  ## what a service runs each night: verification, soak for NIGHT_MINUTES (180), chaos, explore, properties
 	@failed=; for each in verification "soak SOAK_MINUTES=$(NIGHT_MINUTES)" "chaos DISASTERS=$(DISASTERS)" explore properties; do \
@@ -88,28 +88,28 @@ nightly: .venv/.test  ## what a service runs each night: verification, soak for 
 	done; [ -z "$$failed" ] || { echo "failed$$failed" >&2; exit 1; }
 
 flaky: .venv/.test  ## all tests RUNS (10) times, in random orders, every second time beside burnt processors: what is ever red?
-	@$(PYTHON) -m tests.campaigns.flaky --runs $(RUNS)
+	@$(PYTHON) -m tests.verification.campaigns.flaky --runs $(RUNS)
 
 explore: .venv/.test  ## every order of what can happen to two and three daemons, with faults
-	@$(PYTHON) -m tests.campaigns.exploration
+	@$(PYTHON) -m tests.verification.campaigns.exploration
 
 specification: .venv/.test  ## every state of the specification of views, order and recovery, within bounds
-	@$(PYTHON) -m tests.campaigns.specification
+	@$(PYTHON) -m tests.verification.campaigns.specification
 
 transitions: .venv/.test  ## which transitions of the state machines do scenarios, seeds and tests reach?
-	@$(PYTHON) -m tests.transitions
+	@$(PYTHON) -m tests.verification.transitions
 
 mutation: .venv/.test  ## change the protocol in EACH (60) places of each package, drawn by DRAW (1): does a check notice?
-	@$(PYTHON) -m tests.mutation_testing --each $(EACH) --draw $(DRAW)
+	@$(PYTHON) -m tests.verification.mutation_testing --each $(EACH) --draw $(DRAW)
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) of all kinds, checked; goes on where it was stopped
-	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS) \
+	@$(PYTHON) -m tests.verification.campaigns.chaos.campaign --disasters $(DISASTERS) \
 		--records build/chaos --totals build/chaos/totals.jsonl
-	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS) --sites 3 \
+	@$(PYTHON) -m tests.verification.campaigns.chaos.campaign --disasters $(DISASTERS) --sites 3 \
 		--totals build/chaos/totals-sites.jsonl
 
 sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: when is traffic on again?
-	@$(PYTHON) -m tests.campaigns.chaos.sites_kill --kills $(KILLS)
+	@$(PYTHON) -m tests.verification.campaigns.chaos.sites_kill --kills $(KILLS)
 
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.groupcommd.namespaces
@@ -130,50 +130,50 @@ manuals: .venv/.test  ## manual pages and completions for bash, zsh and fish in 
 
 campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under kills; junk, rude programs, bounds, files, disks, memory, attackers
 	@$(PYTHON) -m pytest --numprocesses auto -m long
-	@$(PYTHON) -m tests.campaigns.flush.campaign --changes 140
-	@$(PYTHON) -m tests.campaigns.spread.campaign --clients 200 --disasters 40
-	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
-	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
-	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport
-	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
-	@$(PYTHON) -m tests.campaigns.tenures
-	@$(PYTHON) -m tests.campaigns.tenures --part mutex --loop trio --reconnect --kills 500
-	@$(PYTHON) -m tests.campaigns.tenures --part replica --loop trio --reconnect --kills 100
-	@$(PYTHON) -m tests.campaigns.shared_work --jobs 100000 --workers 8 --kills 50
-	@$(PYTHON) -m tests.campaigns.shared_work --waiting 20000
-	@$(PYTHON) -m tests.campaigns.history_seeds 1:1000 --crowd history
-	@$(PYTHON) -m tests.campaigns.history_seeds 1:1000 --crowd work
-	@$(PYTHON) -m tests.campaigns.history_seeds 1:200 --crowd cursors
-	@$(PYTHON) -m tests.campaigns.history_seeds 1:200 --crowd channels
-	@$(PYTHON) -m tests.campaigns.recorder --kills 50
-	@$(PYTHON) -m tests.campaigns.history --rounds 40
-	@$(PYTHON) -m tests.campaigns.history_away --messages 1000000
-	@$(PYTHON) -m tests.campaigns.spark_exactly_once --kills 20
-	@$(PYTHON) -m tests.campaigns.spark_workers
-	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
-	@$(PYTHON) -m tests.campaigns.rude_programs --rounds 5
-	@$(PYTHON) -m tests.campaigns.bounds --rounds 3
-	@$(PYTHON) -m tests.campaigns.http_load --rounds 3
-	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
-	@$(PYTHON) -m tests.campaigns.slow_disk
-	@$(PYTHON) -m tests.campaigns.busy_starts --rounds 100
-	@$(PYTHON) -m tests.campaigns.drains --rounds 60
-	@$(PYTHON) -m tests.campaigns.growing --rate 1000 --kills 20
-	@$(PYTHON) -m tests.campaigns.rolling_upgrade --rounds 3
-	@$(PYTHON) -m tests.campaigns.containers
-	@$(PYTHON) -m tests.campaigns.deployment
-	@$(PYTHON) -m tests.campaigns.bus1 --seconds 60
-	@$(PYTHON) -m tests.campaigns.memory
-	@$(PYTHON) -m tests.campaigns.attackers --seeds 500
+	@$(PYTHON) -m tests.verification.campaigns.flush.campaign --changes 140
+	@$(PYTHON) -m tests.verification.campaigns.spread.campaign --clients 200 --disasters 40
+	@$(PYTHON) -m tests.verification.campaigns.mutex --acquisitions 10000 --kills 20
+	@$(PYTHON) -m tests.verification.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
+	@$(PYTHON) -m tests.verification.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport
+	@$(PYTHON) -m tests.verification.campaigns.store --disasters 50 --rate 500
+	@$(PYTHON) -m tests.verification.campaigns.tenures
+	@$(PYTHON) -m tests.verification.campaigns.tenures --part mutex --loop trio --reconnect --kills 500
+	@$(PYTHON) -m tests.verification.campaigns.tenures --part replica --loop trio --reconnect --kills 100
+	@$(PYTHON) -m tests.verification.campaigns.shared_work --jobs 100000 --workers 8 --kills 50
+	@$(PYTHON) -m tests.verification.campaigns.shared_work --waiting 20000
+	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:1000 --crowd history
+	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:1000 --crowd work
+	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:200 --crowd cursors
+	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:200 --crowd channels
+	@$(PYTHON) -m tests.verification.campaigns.recorder --kills 50
+	@$(PYTHON) -m tests.verification.campaigns.history --rounds 40
+	@$(PYTHON) -m tests.verification.campaigns.history_away --messages 1000000
+	@$(PYTHON) -m tests.verification.campaigns.spark_exactly_once --kills 20
+	@$(PYTHON) -m tests.verification.campaigns.spark_workers
+	@$(PYTHON) -m tests.verification.campaigns.junk --rate 100000 --half-open 10000
+	@$(PYTHON) -m tests.verification.campaigns.rude_programs --rounds 5
+	@$(PYTHON) -m tests.verification.campaigns.bounds --rounds 3
+	@$(PYTHON) -m tests.verification.campaigns.http_load --rounds 3
+	@$(PYTHON) -m tests.verification.campaigns.differing_files --seconds 60
+	@$(PYTHON) -m tests.verification.campaigns.slow_disk
+	@$(PYTHON) -m tests.verification.campaigns.busy_starts --rounds 100
+	@$(PYTHON) -m tests.verification.campaigns.drains --rounds 60
+	@$(PYTHON) -m tests.verification.campaigns.growing --rate 1000 --kills 20
+	@$(PYTHON) -m tests.verification.campaigns.rolling_upgrade --rounds 3
+	@$(PYTHON) -m tests.verification.campaigns.containers
+	@$(PYTHON) -m tests.verification.campaigns.deployment
+	@$(PYTHON) -m tests.verification.campaigns.bus1 --seconds 60
+	@$(PYTHON) -m tests.verification.campaigns.memory
+	@$(PYTHON) -m tests.verification.campaigns.attackers --seeds 500
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers
-	@$(PYTHON) -m tests.campaigns.peers.bench --rounds $(ROUNDS)
-	@$(PYTHON) -m tests.campaigns.peers.replay --rounds $(ROUNDS)
+	@$(PYTHON) -m tests.verification.campaigns.peers.bench --rounds $(ROUNDS)
+	@$(PYTHON) -m tests.verification.campaigns.peers.replay --rounds $(ROUNDS)
 
 performance: .venv/.peers  ## every figure of the pages on performance, ROUNDS (3) times; half an hour; resumes
 	@.ci/peers
-	@$(PYTHON) -m tests.campaigns.performance --rounds $(ROUNDS)
+	@$(PYTHON) -m tests.verification.campaigns.performance --rounds $(ROUNDS)
 
 browser-test: .venv/.test  ## pages in a real browser; installs Debian's chromium if you are root
 	@.ci/browser

@@ -21,3 +21,6 @@ class ServiceLevel(enum.IntEnum):
 
 LEVELS: tuple[ServiceLevel, ...] = tuple(ServiceLevel)
 """All levels; indexing by the wire's number is faster than calling the enum."""
+
+AGREED_LEVELS = LEVELS[ServiceLevel.AGREED :]
+"""The levels with one order of all messages."""

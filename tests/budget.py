@@ -43,7 +43,9 @@ def package_of(path: Path) -> str | None:
         return "docs" if top == "docs" or not rest else None
     if path.suffix != ".py" or not rest:
         return None
-    return f"{top}/{rest[0]}" if top in _BY_PART and len(rest) > 1 else top
+    if top not in _BY_PART or len(rest) == 1:
+        return top
+    return "/".join(path.parts[: 3 if rest[0] == "verification" else 2])
 
 
 def lines_of_packages() -> dict[str, int]:

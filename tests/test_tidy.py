@@ -32,6 +32,10 @@ CORE = [
     if path.is_relative_to(ROOT / "groupcomm") and not path.is_relative_to(HOST)
 ]
 
+LESSONS = ROOT / "clients" / "groupcomm_lessons"
+ALGORITHMS = [path for path in SOURCES if path.is_relative_to(LESSONS / "algorithms")]
+SIMULATED = [path for path in SOURCES if path.parent in (LESSONS, *LESSONS.glob("algorithms/**"))]
+
 CONTRACT = frozenset(
     """
     command deadline groups heard members next_connection note_heartbeat pop_output report status
@@ -78,7 +82,7 @@ LAYERS = (
     {"session", "joining"},
     {"engine"},
     {"trace"},
-    {"sim", "algorithms"},
+    {"sim"},
 )
 """From bottom to top. A layer imports only lower ones, and those of one row not each other."""
 
@@ -87,19 +91,23 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SHELLS_MAY_IMPORT = {
     "groupcommd": frozenset({"groupcomm", "groupcommd"}),
     "groupcomm_client": frozenset({"groupcomm", "groupcomm_client", "groupcomm_log"}),
+    "groupcomm_archive": frozenset(
+        {"groupcomm", "groupcomm_client", "groupcomm_log", "groupcomm_archive"}
+    ),
+    "groupcomm_lessons": frozenset({"groupcomm", "groupcomm_client", "groupcomm_lessons"}),
     "groupcomm_tools": frozenset(
         {
-            *("groupcomm", "groupcommd"),
+            *("groupcomm", "groupcommd", "groupcomm_archive", "groupcomm_lessons"),
             *("groupcomm_client", "groupcomm_tools", "groupcomm_log", "groupcomm_spark"),
         }
     ),
-    "groupcomm_log": frozenset({"groupcomm_log"}),
+    "groupcomm_log": frozenset({"groupcomm.level", "groupcomm_log"}),
     "groupcomm_spark": frozenset(
         {"groupcomm", "groupcomm_client", "groupcomm_tools", "groupcomm_log", "groupcomm_spark"}
     ),
     "pyspark_groupcomm": frozenset({"groupcomm_spark"}),
 }
-"""Which packages of this project each program may import."""
+"""Which packages of this project, or modules of them, each program may import."""
 
 
 ROOMS = ("host", "programs", "files", "config", "network", "joining", "operators", "http")
@@ -126,10 +134,6 @@ def forbidden_import(path: Path, name: str) -> str | None:
     if top != "groupcomm" or own == "":
         return None
     other = rest[0]
-    if own == "algorithms" or other == "algorithms":
-        below = own == other or RANK.get(other, 99) <= RANK["clocks"]
-        below |= name.startswith("groupcomm.trace.steps.")  # all traces share this vocabulary
-        return None if below or own == "sim" else f"imports {name}: algorithms stand alone"
     if other == "host":
         return f"imports {name}: files and sockets are for daemons and clients"
     if other not in RANK or own not in RANK:
@@ -137,6 +141,23 @@ def forbidden_import(path: Path, name: str) -> str | None:
     if own != other and RANK[other] >= RANK[own]:
         return f"imports {name}: {own} stands below or beside {other}"
     return None
+
+
+def beside_the_algorithms(path: Path) -> Iterator[str]:
+    """Yield each import of a classic algorithm that its lesson has no need of."""
+    for line, name in read(path).imports:
+        top, *rest = name.split(".")
+        alone = top in PURE - {"groupcomm"} or name.startswith("groupcomm_lessons.algorithms.")
+        alone |= top == "groupcomm" and RANK.get(rest[0], 99) <= RANK["clocks"]
+        if not alone and not name.startswith("groupcomm.trace.steps."):  # the words of all traces
+            yield f"{label(path)}:{line}: imports {name}: algorithms stand alone"
+
+
+def impure_imports(path: Path) -> Iterator[str]:
+    """Yield each import of a simulated lesson that does I/O or reads a clock."""
+    for line, name in read(path).imports:
+        if name.split(".")[0] not in PURE | {"random", "groupcomm_lessons"}:
+            yield f"{label(path)}:{line}: imports {name}"
 
 
 def wrong_imports(path: Path) -> Iterator[str]:
@@ -209,7 +230,8 @@ def foreign_imports(path: Path) -> Iterator[str]:
     ours = {"groupcomm", *SHELLS_MAY_IMPORT}
     for package in SHELLS_MAY_IMPORT.keys() & set(path.parts):
         for line, name in read(path).imports:
-            if (top := name.split(".")[0]) in ours and top not in SHELLS_MAY_IMPORT[package]:
+            known = any(f"{name}.".startswith(f"{each}.") for each in SHELLS_MAY_IMPORT[package])
+            if name.split(".")[0] in ours and not known:
                 yield f"{label(path)}:{line}: imports {name}"
 
 
@@ -262,7 +284,9 @@ def broken_links(path: Path) -> Iterator[str]:
 
 RULES = {
     "core is pure and imports only what stands below": (CORE, wrong_imports),
-    "core calls nothing impure": (CORE, impure_calls),
+    "core calls nothing impure": ([*CORE, *SIMULATED], impure_calls),
+    "simulated lessons are pure": (SIMULATED, impure_imports),
+    "algorithms are pure and stand alone": (ALGORITHMS, beside_the_algorithms),
     "programs do not import each other": (SOURCES, foreign_imports),
     "a room of the daemon imports only what stands below": (DAEMON, upward_imports),
     "the daemon keeps to the contract of the core": (DAEMON, beyond_the_contract),
@@ -321,13 +345,28 @@ def test_an_import_counts_for_types_and_in_functions_too(tmp_path: Path) -> None
         ("wire/data.py", "groupcomm.stream.stream.Gaps", "below"),
         ("engine.py", "groupcomm.trace.events.Send", "below"),
         ("engine.py", "groupcomm.ring.token_holder.TokenHolder", None),
-        ("algorithms/skeen.py", "groupcomm.engine.DaemonCore", "alone"),
         ("trace/events.py", "groupcomm.host.trace_file.TraceFile", "sockets"),
     ],
 )
 def test_the_rules_above_bite(module: str, name: str, why: str | None) -> None:
     verdict = forbidden_import(ROOT / "groupcomm" / module, name)
     assert verdict is None if why is None else why in (verdict or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "breaches"),
+    [
+        ("from groupcomm.engine import DaemonCore", 1),
+        ("import time", 1),
+        ("from groupcomm_client import run", 1),
+        ("from groupcomm.trace.steps import Given\nfrom groupcomm.clocks.vector import relate", 0),
+        ("import enum\nfrom groupcomm_lessons.algorithms.process import Process", 0),
+    ],
+)
+def test_the_rule_of_the_algorithms_bites(text: str, breaches: int, tmp_path: Path) -> None:
+    path = tmp_path / "skeen.py"
+    path.write_text(text)
+    assert len(list(beside_the_algorithms(path))) == breaches
 
 
 @pytest.mark.parametrize(

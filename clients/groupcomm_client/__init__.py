@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         blocking,
         committed,
         coordination,
-        direct,
         end_to_end,
         filters,
         spread_api,
@@ -131,7 +130,6 @@ __all__ = [
     "committed",
     "connect",
     "coordination",
-    "direct",
     "end_to_end",
     "filters",
     "input_lines",
@@ -165,7 +163,7 @@ _HOMES: Final = {
     "groupcomm_client.trio_loop": ("connect", "input_lines", "run"),
     "": (
         *("aio", "blocking", "committed", "coordination"),
-        *("direct", "end_to_end", "filters", "spread_api"),
+        *("end_to_end", "filters", "spread_api"),
     ),
 }
 

@@ -10,11 +10,14 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupcomm.level import AGREED_LEVELS, LEVELS, ServiceLevel
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import MESSAGE, PLACE
 
-ORDERED: Final = ("AGREED", "SAFE")
-UNORDERED: Final = ("RELIABLE", "FIFO", "CAUSAL")
+ORDERED: Final = tuple(level.name for level in AGREED_LEVELS)
+UNORDERED: Final = tuple(
+    level.name for level in LEVELS[ServiceLevel.RELIABLE : ServiceLevel.AGREED]
+)
 """Levels of which two members receive the same set in a view, in any order between senders."""
 
 KEY: Final = PLACE[1:]

@@ -192,10 +192,6 @@ GROUPS: Final = {
             "run clusters in virtual time and check their traces, or plan the links of sites",
             "a property does not hold, or the plan does not work",
         ),
-        "explore": Command(
-            "explore every order of what can happen to a small cluster, with faults among it",
-            "something wrong was found",
-        ),
         "check": Command(
             "check whether every property holds in recorded traces",
             "a property does not hold, or a trace cannot be read",

@@ -6,9 +6,9 @@ Pure: rows in, text out.
 from collections.abc import Sequence
 from typing import Final
 
-from groupcomm.algorithms.catalogue import Entry
-from groupcomm.algorithms.process import Order
-from groupcomm.sim.comparison import ComparisonLoad, ComparisonRow
+from groupcomm_lessons.algorithms.catalogue import Entry
+from groupcomm_lessons.algorithms.process import Order
+from groupcomm_lessons.comparison import ComparisonLoad, ComparisonRow
 from groupcomm_tools.pages.bar_chart import Bar, Chart, Line, amount
 from groupcomm_tools.pages.html_page import Page, Section, Table, TableRow, Tile
 

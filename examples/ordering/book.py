@@ -11,7 +11,7 @@ from typing import Final
 
 from examples.ordering.chapter import STORIES
 from examples.ordering.story import Run, Story
-from groupcomm.algorithms.process import Order
+from groupcomm_lessons.algorithms.process import Order
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.figure import figure_of
 

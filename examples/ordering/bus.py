@@ -2,10 +2,10 @@
 
 from examples.ordering.bus_stage import Bus, BusStage, NodeStage
 from examples.ordering.story import Run, story
-from groupcomm.algorithms.bus1.multicast import What
-from groupcomm.algorithms.bus1.naive import FifoQueue, HastyMulticast, plain
-from groupcomm.algorithms.bus1.queue import Queue
-from groupcomm.algorithms.process import Name, Order
+from groupcomm_lessons.algorithms.bus1.multicast import What
+from groupcomm_lessons.algorithms.bus1.naive import FifoQueue, HastyMulticast, plain
+from groupcomm_lessons.algorithms.bus1.queue import Queue
+from groupcomm_lessons.algorithms.process import Name, Order
 
 
 def _plain(names: str) -> BusStage:

@@ -4,12 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from examples.ordering.story import Run, run_of
-from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
-from groupcomm.algorithms.bus1.nodes import Destroyed, Destruction, Node, Peer, Received, Sending
-from groupcomm.algorithms.bus1.queue import Queue
-from groupcomm.algorithms.history import History
-from groupcomm.algorithms.process import Message, Name
 from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace
+from groupcomm_lessons.algorithms.bus1.multicast import Blocking, Multicast, Step, What
+from groupcomm_lessons.algorithms.bus1.nodes import (
+    Destroyed,
+    Destruction,
+    Node,
+    Peer,
+    Received,
+    Sending,
+)
+from groupcomm_lessons.algorithms.bus1.queue import Queue
+from groupcomm_lessons.algorithms.history import History
+from groupcomm_lessons.algorithms.process import Message, Name
 
 Bus: TypeAlias = Queue[Any]
 TELEPHONE: Final = "telephone"

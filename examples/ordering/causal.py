@@ -4,23 +4,27 @@ from functools import partial
 
 from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
-from groupcomm.algorithms.direct.datagrams import CODEC
-from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.global_id import GlobalId
-from groupcomm.algorithms.last_sender import LastSender, LastSenderSame
-from groupcomm.algorithms.message_history import CompressedHistory, MessageHistory
-from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Name, Order
-from groupcomm.algorithms.real_time import RealTime
-from groupcomm.algorithms.schiper_eggli_sandoz import (
+from groupcomm.clocks.vector import VectorClock
+from groupcomm_lessons.algorithms.direct.datagrams import CODEC
+from groupcomm_lessons.algorithms.fan_out import FanOut
+from groupcomm_lessons.algorithms.global_id import GlobalId
+from groupcomm_lessons.algorithms.last_sender import LastSender, LastSenderSame
+from groupcomm_lessons.algorithms.message_history import CompressedHistory, MessageHistory
+from groupcomm_lessons.algorithms.network import Network
+from groupcomm_lessons.algorithms.process import Name, Order
+from groupcomm_lessons.algorithms.real_time import RealTime
+from groupcomm_lessons.algorithms.schiper_eggli_sandoz import (
     SchiperEggliSandoz,
     SchiperEggliSandozSends,
 )
-from groupcomm.algorithms.vector import Vector
-from groupcomm.algorithms.vector_choices import VectorAdvancing, VectorNotUpdating, VectorUpdating
-from groupcomm.algorithms.vector_paths import VectorPaths, VectorTree
-from groupcomm.algorithms.vector_session import VectorSession
-from groupcomm.clocks.vector import VectorClock
+from groupcomm_lessons.algorithms.vector import Vector
+from groupcomm_lessons.algorithms.vector_choices import (
+    VectorAdvancing,
+    VectorNotUpdating,
+    VectorUpdating,
+)
+from groupcomm_lessons.algorithms.vector_paths import VectorPaths, VectorTree
+from groupcomm_lessons.algorithms.vector_session import VectorSession
 
 
 def _late_question(stage: Stage) -> None:

@@ -2,9 +2,9 @@
 
 from examples.ordering.stage import Stage
 from examples.ordering.story import Run, story
-from groupcomm.algorithms.history import Event
-from groupcomm.algorithms.lamport_clocks import LamportClocks
-from groupcomm.algorithms.tick_lines import clocks_of, tick_lines
+from groupcomm_lessons.algorithms.history import Event
+from groupcomm_lessons.algorithms.lamport_clocks import LamportClocks
+from groupcomm_lessons.algorithms.tick_lines import clocks_of, tick_lines
 
 
 def _conversation() -> Stage:

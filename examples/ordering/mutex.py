@@ -6,11 +6,11 @@ import attrs
 
 from examples.ordering.stage import Play
 from examples.ordering.story import Run, story
-from groupcomm.algorithms.central_scheduler import CentralScheduler
-from groupcomm.algorithms.lamport_mutex import LamportMutex
-from groupcomm.algorithms.mutual_exclusion import Claimant, MutexNetwork
-from groupcomm.algorithms.process import Message, Name
 from groupcomm.trace.steps import AlgorithmStep
+from groupcomm_lessons.algorithms.central_scheduler import CentralScheduler
+from groupcomm_lessons.algorithms.lamport_mutex import LamportMutex
+from groupcomm_lessons.algorithms.mutual_exclusion import Claimant, MutexNetwork
+from groupcomm_lessons.algorithms.process import Message, Name
 
 
 class Claims(Play):

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from examples.ordering.story import Run, story
-from groupcomm.algorithms.process import Name
-from groupcomm.algorithms.replicated_queue import (
+from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace
+from groupcomm_lessons.algorithms.process import Name
+from groupcomm_lessons.algorithms.replicated_queue import (
     FOR_EVER,
     Asking,
     Consumer,
@@ -13,8 +14,7 @@ from groupcomm.algorithms.replicated_queue import (
     Server,
     produce,
 )
-from groupcomm.algorithms.restart_clock import RestartClock, RestartCount
-from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace
+from groupcomm_lessons.algorithms.restart_clock import RestartClock, RestartCount
 
 
 class QueueStage:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from examples.ordering.story import Run, run_of
-from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Message, Name, Packet, Process
 from groupcomm.trace.steps import AlgorithmStep
+from groupcomm_lessons.algorithms.network import Network
+from groupcomm_lessons.algorithms.process import Message, Name, Packet, Process
 
 
 class Play:

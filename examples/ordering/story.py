@@ -5,9 +5,9 @@ from typing import Final
 
 import attrs
 
-from groupcomm.algorithms.history import History
-from groupcomm.algorithms.process import Name, Order
 from groupcomm.trace.events import TraceEvent
+from groupcomm_lessons.algorithms.history import History
+from groupcomm_lessons.algorithms.process import Name, Order
 
 
 @attrs.frozen(kw_only=True)

@@ -6,9 +6,9 @@ import pytest
 
 from examples.ordering import book
 from examples.ordering.chapter import STORIES
-from groupcomm.algorithms.process import Order
-from groupcomm.sim.check import check_trace
 from groupcomm.trace.events import encode_event
+from groupcomm_lessons.algorithms.process import Order
+from groupcomm_lessons.check import check_trace
 
 ALL = {"fifo", "causal", "total"}
 

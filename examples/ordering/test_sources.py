@@ -9,8 +9,8 @@ import pytest
 from examples.ordering.answers.sheets import ANSWERS
 from examples.ordering.book import DOCS
 from examples.ordering.chapter import STORIES
-from groupcomm.algorithms.catalogue import ALGORITHMS
-from groupcomm.sim.comparison import ComparisonLoad, compare
+from groupcomm_lessons.algorithms.catalogue import ALGORITHMS
+from groupcomm_lessons.comparison import ComparisonLoad, compare
 from groupcomm_tools.cli import main as groupcomm
 
 TEXT = (DOCS / "sources.md").read_text()
@@ -30,7 +30,7 @@ def test_an_entry_runs(kind: str, name: str) -> None:
             (row,) = compare([ALGORITHMS[name]], ComparisonLoad(processes=3, messages=20))
             assert not row.is_wrong
         case "module":
-            assert importlib.import_module(f"groupcomm.algorithms.{name}").__doc__
+            assert importlib.import_module(f"groupcomm_lessons.algorithms.{name}").__doc__
         case _:
             raise AssertionError(f"no entry is called {kind}")
 

@@ -2,12 +2,12 @@
 
 from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
-from groupcomm.algorithms.acknowledged import AcknowledgedStamps
-from groupcomm.algorithms.process import Order
-from groupcomm.algorithms.sequencer import SenderSequencer, Sequencer
-from groupcomm.algorithms.site_horizons import SiteHorizons
-from groupcomm.algorithms.token_ring import TokenRing
-from groupcomm.algorithms.vector import Vector
+from groupcomm_lessons.algorithms.acknowledged import AcknowledgedStamps
+from groupcomm_lessons.algorithms.process import Order
+from groupcomm_lessons.algorithms.sequencer import SenderSequencer, Sequencer
+from groupcomm_lessons.algorithms.site_horizons import SiteHorizons
+from groupcomm_lessons.algorithms.token_ring import TokenRing
+from groupcomm_lessons.algorithms.vector import Vector
 
 
 @story("causal-not-total", "Causal order is not total", Order.TOTAL)

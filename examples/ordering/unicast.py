@@ -2,8 +2,8 @@
 
 from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
-from groupcomm.algorithms.pair_numbers import PairNumbers
-from groupcomm.algorithms.process import Order
+from groupcomm_lessons.algorithms.pair_numbers import PairNumbers
+from groupcomm_lessons.algorithms.process import Order
 
 
 @story("pair", "Two processes: a number for each message")

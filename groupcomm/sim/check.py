@@ -1,13 +1,9 @@
 """The check of recorded traces: JSON lines in, violations out."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
-from groupcomm.algorithms.process import Order
-from groupcomm.algorithms.step_orders import StepOrders
 from groupcomm.sim.checkers import Checkers, Violation
 from groupcomm.trace.events import Quiet, TraceEvent
 from groupcomm.trace.readable import readable
@@ -36,18 +32,9 @@ class CheckResult:
         return not self.violations
 
 
-PROMISED: Final = frozenset({Order.FIFO, Order.CAUSAL})
-"""The default orders that the steps of algorithms must keep."""
-
-ORDERS_SHOWN: Final = 100
-"""Violations of each order that are reported."""
-
-
-def check_trace(
-    name: str, lines: Iterable[bytes], orders: Collection[Order] = PROMISED
-) -> CheckResult:
+def check_trace(name: str, lines: Iterable[bytes]) -> CheckResult:
     """Check one trace; arguments and errors are those of `read_trace` and `check_events`."""
-    return check_events(name, read_trace(name, lines), orders)
+    return check_events(name, read_trace(name, lines))
 
 
 def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
@@ -98,34 +85,25 @@ def _events(sense: EventCheck, name: str, lines: Iterable[bytes]) -> list[TraceE
     return [read_event(sense, name, number, line) for number, line in enumerate(whole, 1)]
 
 
-def check_events(
-    name: str, events: Iterable[TraceEvent], orders: Collection[Order] = PROMISED
-) -> CheckResult:
+def check_events(name: str, events: Iterable[TraceEvent]) -> CheckResult:
     """Check events in the order in which they happened.
 
     Args:
         name: the name of the trace.
-        events: the events of daemons, clients and algorithms.
-        orders: the orders that steps of algorithms must have kept.
+        events: the events of daemons and clients. `groupcomm_lessons.check` also checks the steps
+            of algorithms.
     """
-    checkers, steps = Checkers(), StepOrders()
+    checkers = Checkers()
     count, event = 0, None
     for event in events:
         count += 1
         checkers.feed(event)
-        steps.feed(event)
     checkers.finish()
-    broken = (
-        Violation(order.value, found.why, steps.proof(found))
-        for order in Order
-        if order in orders
-        for found in islice(steps.history.find(order), ORDERS_SHOWN)
-    )
     return CheckResult(
         name=name,
         events=count,
         complete=isinstance(event, Quiet),
-        violations=(*checkers.violations, *broken),
+        violations=tuple(checkers.violations),
     )
 
 

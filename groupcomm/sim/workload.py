@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 
 from groupcomm.events import Connected, Event, Message
-from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.level import AGREED_LEVELS, LEVELS, ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.virtual_time import SECOND, Loop
@@ -37,7 +37,6 @@ CHURN_SENDS = 4
 SERIES_INTERVAL_US = SECOND // 300
 RECONNECT_US = SECOND // 4
 SIDE_CHANNEL_SHARE = 0.015
-FROM_AGREED = (ServiceLevel.AGREED, ServiceLevel.SAFE)
 
 Connect = Callable[[str, int], SimulatedClient]
 """Connects a user to a daemon, by its index."""
@@ -211,7 +210,7 @@ class Workload:
         """Have a user react to a message of a client of `daemon`, as if by telephone."""
         others = [client for client in self.connected() if client.daemon != daemon]
         if others and self._running:
-            self.send(self._rng.choice(others), self._rng.choice(FROM_AGREED), 20)
+            self.send(self._rng.choice(others), self._rng.choice(AGREED_LEVELS), 20)
 
     def send(
         self,
@@ -231,7 +230,7 @@ class Workload:
             level=level,
             type=rng.randrange(65536),
             self_discard=rng.random() < 0.05,
-            ordered=level in FROM_AGREED and rng.random() < 0.1,
+            ordered=level in AGREED_LEVELS and rng.random() < 0.1,
             more=more,
         )
 

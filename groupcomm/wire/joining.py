@@ -29,7 +29,6 @@ REQUEST_BYTES: Final = 1200
 """The size of a request, and the largest one of an answer: it passes the internet."""
 
 SALT_BYTES: Final = 16
-CREDENTIAL_BYTES: Final = 8
 PUBLIC_BYTES: Final = 32
 TAG_BYTES: Final = 16
 

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 import trio
 
-from groupcomm.algorithms.acknowledged import AcknowledgedStamps
-from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.vector import Vector
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.trace.events import TraceEvent
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
 from groupcomm_client import Connection, ConnectOptions, connect
+from groupcomm_lessons.algorithms.acknowledged import AcknowledgedStamps
+from groupcomm_lessons.algorithms.fan_out import FanOut
+from groupcomm_lessons.algorithms.vector import Vector
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.view.build import make_diagram
 from tests.browser.conftest import Show, View, write_page
 from tests.browser.pages import centre, count, messages, press, settle
-from tests.groupcomm.algorithms.schedules import late_cause
+from tests.groupcomm_lessons.algorithms.schedules import late_cause
 from tests.groupcomm_tools.view.traces import buggy, parted, random_run, traffic
 
 pytestmark = pytest.mark.long

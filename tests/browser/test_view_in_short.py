@@ -3,12 +3,12 @@
 `test_view.py` has everything else, and is long.
 """
 
-from groupcomm.algorithms.vector import Vector
 from groupcomm.trace.events import Send, TraceEvent
 from groupcomm.trace.steps import Given, StampedSent
+from groupcomm_lessons.algorithms.vector import Vector
 from tests.browser.conftest import View
 from tests.browser.pages import click, count, messages, press, settle
-from tests.groupcomm.algorithms.schedules import late_cause
+from tests.groupcomm_lessons.algorithms.schedules import late_cause
 
 
 def test_all_is_drawn_and_a_click_lights_up_causes_and_effects(view: View) -> None:

@@ -28,7 +28,6 @@ from groupcomm.events import Message
 from groupcomm_client import aio, blocking, connect
 from groupcomm_client.coordination import blocking as coordination
 from groupcomm_client.coordination import join_mutex
-from groupcomm_client.direct import open as open_peer
 from groupcomm_client.spread_api import (
     SP_connect,
     SP_disconnect,
@@ -39,6 +38,7 @@ from groupcomm_client.spread_api import (
     SP_receive,
     SpreadError,
 )
+from groupcomm_lessons.direct import open as open_peer
 
 GROUP: Final = "forks"
 WAIT_S: Final = 20.0

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from groupcomm.errors import ConfigError
 from groupcomm.events import MemberId, Message
 from groupcomm.level import ServiceLevel
+from groupcomm_archive.columns import EventBatch, to_rows
 from groupcomm_client.committed import Batch, CommittedStream, Incomplete, Missed
 from groupcomm_client.committed.log import CommittedLog
 from groupcomm_client.committed.markers import TYPE, Begin, End, Marker, encode_marker
@@ -21,7 +22,6 @@ from groupcomm_client.committed.publications import MAX_OPEN
 from groupcomm_client.committed.receiving import Given
 from groupcomm_log.reader import LogReader
 from groupcomm_log.writer import LogWriter
-from groupcomm_tools.recording.columns import EventBatch, to_rows
 from tests.groupcomm_log.make import QuickDisk
 
 GROUP = "g"

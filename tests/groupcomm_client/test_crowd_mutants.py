@@ -1,7 +1,7 @@
 """Every mutant of history, shared work and the mutex is on its page, and fits what it replaces.
 
-`python -m tests.mutants.crowds` hunts them in their crowds. Those that no crowd has found are found
-by a test each, which fails while the mutant is there.
+`python -m tests.verification.mutants.crowds` hunts them in their crowds. Those that no crowd has
+found are found by a test each, which fails while the mutant is there.
 """
 
 import inspect
@@ -14,20 +14,20 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from tests.groupcomm.sim.test_mutants import CROWD_ROWS
+from tests.groupcomm_archive import (
+    test_agreement,
+    test_compacting,
+    test_digests,
+    test_layout,
+)
 from tests.groupcomm_client.coordination import (
     test_mutex_forms,
     test_work_exchange,
     test_work_queue,
 )
 from tests.groupcomm_client.history import test_live, test_subscriber
-from tests.groupcomm_tools.archive import (
-    test_agreement,
-    test_compacting,
-    test_digests,
-    test_layout,
-)
-from tests.mutants import crowds
-from tests.mutants.mutant import Mutant, Right, mutant
+from tests.verification.mutants import crowds
+from tests.verification.mutants.mutant import Mutant, Right, mutant
 
 pytestmark = pytest.mark.verification
 

@@ -36,7 +36,7 @@ def test_every_command_has_a_parser_with_its_description() -> None:
     assert make_parser().format_help() == make_parser([]).format_help()
 
 
-HEAVY = ("asyncio", "pyarrow", "pyspark", "groupcomm.sim", "groupcomm.algorithms")
+HEAVY = ("asyncio", "pyarrow", "pyspark", "groupcomm.sim", "groupcomm_lessons")
 """No small command needs any of them."""
 
 OFFLINE = ("keygen", "certs", "tokens", "identity", "keys")

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from groupcomm.algorithms.catalogue import ALGORITHMS, Entry
-from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.process import Order, Packet, Step
-from groupcomm.algorithms.vector import Vector
-from groupcomm.sim import comparison
-from groupcomm.sim.comparison import ComparisonLoad, chosen, compare
+from groupcomm_lessons import comparison
+from groupcomm_lessons.algorithms.catalogue import ALGORITHMS, Entry
+from groupcomm_lessons.algorithms.fan_out import FanOut
+from groupcomm_lessons.algorithms.process import Order, Packet, Step
+from groupcomm_lessons.algorithms.vector import Vector
+from groupcomm_lessons.comparison import ComparisonLoad, chosen, compare
 from groupcomm_tools.cli import main
 from groupcomm_tools.comparison_report import page_of
 from groupcomm_tools.pages.html_page import html

@@ -14,8 +14,8 @@ import pytest
 from groupcomm.clocks.stamp import Position, ViewId, format_position
 from groupcomm.events import MemberId, Message
 from groupcomm.level import ServiceLevel
+from groupcomm_archive.store import LogStore
 from groupcomm_client.history.given import Gap
-from groupcomm_tools.archive.store import LogStore
 from groupcomm_tools.exported import Exported, csv_writer, json_writer
 from tests.groupcomm_tools.shell import tell
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.vector import Vector
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedReceived, StampedSent
+from groupcomm_lessons.algorithms.fan_out import FanOut
+from groupcomm_lessons.algorithms.network import Network
+from groupcomm_lessons.algorithms.vector import Vector
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.diagram import Diagram
 from groupcomm_tools.view.figure import MAX_COLUMNS, TooLong, figure_of
-from tests.groupcomm.algorithms.schedules import Make, late_cause
+from tests.groupcomm_lessons.algorithms.schedules import Make, late_cause
 
 NAMES = ("p", "q", "r")
 SVG = "{http://www.w3.org/2000/svg}"

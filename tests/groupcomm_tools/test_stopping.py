@@ -103,7 +103,6 @@ def test_daemons_and_their_http_end_with_a_program_that_is_killed() -> None:
         ("bench --duration-s 1000", "", 6.0),
         ("bench --floor --rate 100 --duration-s 1000", "", 4.0),
         ("simulate --seeds 1:100000 --workers 2", "", 4.0),
-        ("explore", "", 3.0),
     ],
 )
 def test_nothing_is_left_of_a_command(

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from groupcomm.algorithms.vector import Vector
 from groupcomm.visible import find_hidden
+from groupcomm_lessons.algorithms.vector import Vector
 from groupcomm_tools.cli import main
 from groupcomm_tools.pages.line_chart import page
 from groupcomm_tools.pages.markup import escape
@@ -24,7 +24,7 @@ from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.figure import figure_of
 from groupcomm_tools.view.page import make_page
 from groupcommd.operators.logs import TextFormatter
-from tests.groupcomm.algorithms.schedules import late_cause
+from tests.groupcomm_lessons.algorithms.schedules import late_cause
 from tests.groupcomm_tools.hostile_daemon import HOSTILE, hostile_daemon, status
 
 NAMES = (HOSTILE, "q", "r")

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import Final
 from unittest.mock import patch
 
+from groupcomm_archive import file_reader, pieces
 from groupcomm_tools import cli
-from groupcomm_tools.archive import file_reader, pieces
 
 IMPORTED: Final = (
     *(f"groupcomm_tools.commands.{name}" for name in ("chat", "history", "record", "request")),
     *(f"groupcomm_tools.commands.{name}" for name in ("serve", "sub", "top", "watch", "work")),
-    *("groupcomm_log.writer", "groupcomm_tools.archive.serving"),
-    *("groupcomm_tools.archive.recorded", "groupcomm_tools.recording.recorder"),
+    *("groupcomm_log.writer", "groupcomm_archive.serving"),
+    *("groupcomm_archive.recorded", "groupcomm_tools.recording.recorder"),
 )
 """What takes time; the rest is imported by the command, as usual."""
 

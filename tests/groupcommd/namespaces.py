@@ -20,7 +20,7 @@ from groupcomm.events import Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import START_S, LocalDaemon
-from tests.campaigns.peers.nodes import Node, open_nodes
+from tests.verification.campaigns.peers.nodes import Node, open_nodes
 
 MTU = 1420
 """The MTU of a common tunnel; datagrams of the default size have to pass it."""

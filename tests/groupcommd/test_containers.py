@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.campaigns import containers
 from tests.groupcommd.namespaces import why_not
+from tests.verification.campaigns import containers
 
 
 @pytest.mark.long

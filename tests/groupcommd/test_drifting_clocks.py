@@ -6,7 +6,7 @@ import trio
 
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
-from tests.campaigns.chaos.hosts import INSTALL, find_faketime, forget_clocks
+from tests.verification.campaigns.chaos.hosts import INSTALL, find_faketime, forget_clocks
 
 RATES = {"a": "+0 x1.1", "b": "+0", "c": "+0 x0.9"}
 MESSAGES = 100

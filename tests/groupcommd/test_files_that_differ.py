@@ -23,7 +23,7 @@ from groupcommd.operators.mismatches import (
     DifferenceReport,
     RejectedSenders,
 )
-from tests.campaigns.differing_files import play
+from tests.verification.campaigns.differing_files import play
 
 FILE = """
 [sites.hall.daemons]

@@ -218,7 +218,7 @@ def test_an_archive_calls_nothing_that_may_wait(
     ):
         sender.join("h1")
         for name, value in environment(
-            path, "groupcomm_tools.cli", "groupcomm_tools.archive.serving:Serving.run"
+            path, "groupcomm_tools.cli", "groupcomm_archive.serving:Serving.run"
         ).items():
             monkeypatch.setenv(name, value)
         store = tmp_path / "store"

@@ -11,7 +11,7 @@ from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd import cli
 from groupcommd.host.process import is_out_of_memory
-from tests.campaigns.chaos.hosts import limit_memory
+from tests.verification.campaigns.chaos.hosts import limit_memory
 
 SPARE_BYTES: Final = 10_000_000
 """Enough for small objects: C code of libraries may not bear to get no memory at all."""

@@ -1,6 +1,6 @@
 """Hosts that vanish behind TLS and behind HTTP: nothing comes any more, and nobody says so.
 
-`tests.campaigns.vanished_hosts` pulls the cables of real interfaces.
+`tests.verification.campaigns.vanished_hosts` pulls the cables of real interfaces.
 """
 
 import selectors

@@ -15,9 +15,9 @@ from groupcomm_client.blocking import connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.programs.token_file import add_token
-from tests.campaigns.fuzz.port_targets import pieces, sealed_core
-from tests.campaigns.fuzz.seeds import SEEDS
 from tests.groupcomm_tools.shell import NO_PAUSES
+from tests.verification.campaigns.fuzz.port_targets import pieces, sealed_core
+from tests.verification.campaigns.fuzz.seeds import SEEDS
 
 PATIENCE_S: Final = 20.0
 
@@ -44,7 +44,7 @@ def said() -> dict[str, bytes]:
         "daemon, without keys": SEEDS["security.plain.open"][0],
         "daemon's answer": (len(SEEDS["session.daemon_frames.welcome"][0])).to_bytes(4)
         + SEEDS["session.daemon_frames.welcome"][0],
-        "peer without a daemon": SEEDS["algorithms.direct.datagrams.datagram"][0],
+        "peer without a daemon": SEEDS["lessons.algorithms.direct.datagrams.datagram"][0],
         "member of a secret group": SEEDS["client.end_to_end.frames.frame"][0],
         "tls": client_hello(),
         "http": b"GET /status HTTP/1.1\r\nHost: press\r\n\r\n",

@@ -2,7 +2,7 @@
 
 The objects reachable from the cores are counted after some rounds and after more of them, by place.
 The same with a million of each, and with real daemons, is `make campaigns`
-(tests/campaigns/memory.py).
+(tests/verification/campaigns/memory.py).
 """
 
 from collections import Counter

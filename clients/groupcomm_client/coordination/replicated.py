@@ -25,7 +25,7 @@ from typing import Final
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import GroupCommError, LocalProtocolError
-from groupcomm.level import ServiceLevel
+from groupcomm.level import AGREED_LEVELS, ServiceLevel
 from groupcomm_client.arguments import check_count, check_function
 from groupcomm_client.basic_connection import BasicConnection
 from groupcomm_client.connection import Connection
@@ -33,8 +33,6 @@ from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.limits import check_data
 from groupcomm_client.coordination.replica import Done, Replica, Send, StateMachine, Unknown
 from groupcomm_client.events import Received
-
-_ORDERED: Final = (ServiceLevel.AGREED, ServiceLevel.SAFE)
 
 _CALLS: Final = ("apply", "members_changed", "snapshot", "restore")
 
@@ -101,7 +99,7 @@ class Replicated:
             SessionEnded: the session is over, and the command was not sent.
         """
         check_data("the command", command)
-        if level not in _ORDERED:
+        if level not in AGREED_LEVELS:
             raise LocalProtocolError(f"level is {level!r}; write ServiceLevel.SAFE, or AGREED")
         call = _Call()
         number = await self._send(call, command, level)

@@ -5,7 +5,7 @@ history holds messages in runs: a run has what its messages share, once, and in 
 and the data of all are two lists.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Final, TypeAlias
 
@@ -383,19 +383,3 @@ class PieceBuilder:
             data=tuple(self._data),
             horizon=horizon,
         )
-
-
-def piece_of(
-    events: Iterable[Line],
-    number: int,
-    index: int,
-    after: Position,
-    upto: Position,
-    *,
-    is_end: bool = False,
-) -> Piece:
-    """Return a piece with these events; see `Piece`."""
-    builder = PieceBuilder()
-    for event in events:
-        builder.add(event)
-    return builder.piece(number, index, after, upto, is_end=is_end)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from groupcomm.level import ServiceLevel
 from groupcomm_log.channel.fitting import (
     COARSE,
     FINEST_US,
@@ -40,7 +41,6 @@ TOGETHER_US: Final = 1000
 they were one.
 """
 
-_LEVELS: Final = ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
 _FOR_EVER: Final = 2**63 - 1
 _BETWEEN: Final = "\n"
 """Between the names of two groups: no name contains it."""
@@ -385,7 +385,7 @@ def _fit(
     pairs: Mapping[tuple[str, str, str], PairCounts],
     clocks: Sequence[Clock],
 ) -> ChannelModel:
-    keys = sorted(counts, key=lambda key: (_LEVELS.index(key[0]), key[1]))
+    keys = sorted(counts, key=lambda key: (ServiceLevel[key[0]], key[1]))
     sharing = []
     for (level, place, names), counted in sorted(pairs.items()):
         one, other = names.split(_BETWEEN)

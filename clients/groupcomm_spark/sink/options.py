@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupcomm.errors import ConfigError, LocalProtocolError
-from groupcomm.level import ServiceLevel
+from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_destination
 from groupcomm.wire.bundle import MAX_GROUPS
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
@@ -25,12 +25,7 @@ FOLDER: Final = "groupcomm"
 
 TIMEOUT_S: Final = 30.0
 
-LEVELS: Final = (
-    ServiceLevel.FIFO,
-    ServiceLevel.CAUSAL,
-    ServiceLevel.AGREED,
-    ServiceLevel.SAFE,
-)
+IN_ORDER: Final = LEVELS[ServiceLevel.FIFO :]
 """Levels at which the messages of a sender come in order."""
 
 _KNOWN: Final = ("address", "group", "level", "type", "staging", "timeout")
@@ -107,10 +102,10 @@ def _group(text: str | None) -> str | None:
 
 
 def _level(text: str) -> ServiceLevel:
-    for level in LEVELS:
+    for level in IN_ORDER:
         if level.name == text.upper():
             return level
-    names = ", ".join(level.name.lower() for level in LEVELS)
+    names = ", ".join(level.name.lower() for level in IN_ORDER)
     raise ConfigError(f"option level is {text!r}; rows stay in order with one of {names}")
 
 

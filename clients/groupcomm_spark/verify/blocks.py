@@ -24,9 +24,7 @@ from groupcomm_log.view_periods import KEY
 Ints = NDArray[np.int64]
 
 CODES: Final = {level.name: code for code, level in enumerate(LEVELS)}
-RELIABLE, FIFO, CAUSAL, AGREED, SAFE = (
-    CODES[name] for name in ("RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
-)
+_, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = CODES.values()
 GROUP_VIEW: Final = len(CODES)
 OTHER: Final = len(CODES) + 1
 """Code of rows that are not messages, beside the codes of levels."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.level import ServiceLevel
+from groupcomm.level import AGREED_LEVELS, ServiceLevel
 from groupcomm_tools.bench.content import lost_of
 from groupcomm_tools.bench.plan import Plan, members_of, topology_of
 
@@ -155,7 +155,7 @@ def figures_of(
     lost = sum(lost_of(a, s["sent"]) for a, s in accounts)
     lost += sum(max(0, s["timed"] - a["timed"]) for a, s in accounts)
     orders = {report["order"] for report in reports}
-    is_total = plan.level.name in ("AGREED", "SAFE")
+    is_total = plan.level in AGREED_LEVELS
     deliveries = sum(rates) * seconds
     return Figures(
         plan=plan,

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
-from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.level import AGREED_LEVELS, LEVELS
 from groupcomm_tools.bench.bare import floor_us
 from groupcomm_tools.bench.events import Disturbance, Event, EventTimes, measure_event
 from groupcomm_tools.bench.figures import Figures, as_json, floor_json
@@ -164,7 +164,7 @@ def _idle() -> Iterator[Row]:
 def _delays() -> Iterator[Row]:
     ways = {"three": (3, True), "one-unix": (1, True), "one-tcp": (1, False)}
     labels = {"three": "three daemons", "one-unix": "one, unix", "one-tcp": "one, TCP"}
-    for level in (ServiceLevel.AGREED, ServiceLevel.SAFE):
+    for level in AGREED_LEVELS:
         for way, (daemons, unix) in ways.items():
             plan = Plan(daemons=daemons, receivers=daemons, level=level, rate=LONE_RATE, unix=unix)
             yield Row(

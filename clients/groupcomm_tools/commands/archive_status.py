@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from groupcomm.names import check_group
-from groupcomm_client.history.frames import ARCHIVES, Interval
-from groupcomm_tools.archive.comparing import (
+from groupcomm_archive.comparing import (
     Ask,
     GroupReport,
     Report,
     decode_comparing_untrusted,
     encode_comparing,
 )
+from groupcomm_client.history.frames import ARCHIVES, Interval
 from groupcomm_tools.commands import reading
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options

@@ -5,10 +5,11 @@ import json
 import time
 from typing import Final
 
-from groupcomm.algorithms.process import Order
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_path
-from groupcomm.sim.check import CheckResult, check_events, describe
+from groupcomm.sim.check import CheckResult, describe
+from groupcomm_lessons.algorithms.process import Order
+from groupcomm_lessons.check import check_events
 from groupcomm_tools.terminal import say
 from groupcomm_tools.traces import trace_events
 

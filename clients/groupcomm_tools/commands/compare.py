@@ -8,9 +8,9 @@ from typing import Final
 
 import attrs
 
-from groupcomm.algorithms.catalogue import Entry
-from groupcomm.algorithms.process import Order
-from groupcomm.sim.comparison import ComparisonLoad, chosen, compare
+from groupcomm_lessons.algorithms.catalogue import Entry
+from groupcomm_lessons.algorithms.process import Order
+from groupcomm_lessons.comparison import ComparisonLoad, chosen, compare
 from groupcomm_tools.comparison_report import lines_of, list_of, page_of
 from groupcomm_tools.pages.html_page import html
 from groupcomm_tools.terminal import say

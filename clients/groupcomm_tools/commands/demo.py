@@ -18,7 +18,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.errors import GroupCommError, SessionError
 from groupcomm.events import DaemonView, Message
 from groupcomm.host.option_types import existing_file
-from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.level import AGREED_LEVELS, LEVELS, ServiceLevel
 from groupcomm_client import connect
 from groupcomm_client.connection import Connection
 from groupcomm_tools.commands.options import need_pyarrow
@@ -26,7 +26,6 @@ from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_tools.recording.recorder_process import recorded
 
 GROUP: Final = "demo"
-AGREED_LEVELS: Final = (ServiceLevel.AGREED, ServiceLevel.SAFE)
 LOOK_S: Final = 0.005
 QUIET_S: Final = 0.3
 """Seconds without a new message, after which a program has received everything sent before."""

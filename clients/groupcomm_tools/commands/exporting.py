@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         messages = _from_archive(options, progress)
     else:
         need_pyarrow("reads logs")
-        from groupcomm_tools.archive.export import exported_from_log  # noqa: PLC0415 - an extra
+        from groupcomm_tools.recording.export import exported_from_log  # noqa: PLC0415 - an extra
 
         since = None if isinstance(start, Start) else start
         messages = exported_from_log(

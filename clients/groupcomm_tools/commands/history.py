@@ -29,7 +29,7 @@ from groupcomm_tools.terminal import Reports
 from groupcommd.host.process import raise_descriptor_limit
 
 if TYPE_CHECKING:
-    from groupcomm_tools.archive.recorded import RecordedLogs
+    from groupcomm_archive.recorded import RecordedLogs
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
@@ -140,7 +140,7 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
 
 def _compacted(text: str) -> tuple[str, str]:
     """Return the groups of an option, and their key; errors are `argparse`'s."""
-    from groupcomm_tools.archive.keys import parse_key  # noqa: PLC0415 - few need it
+    from groupcomm_archive.keys import parse_key  # noqa: PLC0415 - few need it
 
     pattern, _, key = text.partition("=")
     try:
@@ -192,9 +192,9 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _open_logs(options: argparse.Namespace) -> "RecordedLogs":
+    from groupcomm_archive.layout import ANY, Keep, Layout  # noqa: PLC0415 - an extra
+    from groupcomm_archive.recorded import RecordedLogs  # noqa: PLC0415 - an extra
     from groupcomm_log.writer import Limits  # noqa: PLC0415 - an extra
-    from groupcomm_tools.archive.layout import ANY, Keep, Layout  # noqa: PLC0415 - an extra
-    from groupcomm_tools.archive.recorded import RecordedLogs  # noqa: PLC0415 - an extra
 
     return RecordedLogs(
         Layout(
@@ -212,7 +212,7 @@ def _open_logs(options: argparse.Namespace) -> "RecordedLogs":
 async def _run_archive(
     options: argparse.Namespace, logs: "RecordedLogs", tell: Callable[[dict[str, Any]], None]
 ) -> None:
-    from groupcomm_tools.archive.serving import Serving  # noqa: PLC0415 - an extra
+    from groupcomm_archive.serving import Serving  # noqa: PLC0415 - an extra
 
     connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
         connect_trio, options, causes=True, principals=True

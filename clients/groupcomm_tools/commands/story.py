@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Final
 
-from groupcomm.sim.narrate import NarratedRun
+from groupcomm_lessons.story import NarratedRun
 
 EXAMPLE: Final = "groupcomm story --seed 3"
 

@@ -15,14 +15,14 @@ import trio
 
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm.events import MemberId, Message
+from groupcomm_archive.cluster_check import check_cluster
+from groupcomm_archive.columns import Cause, EventBatch, Gap, to_rows
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Received
 from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
 from groupcomm_log.schema import Offset
 from groupcomm_log.writer import LogWriter
-from groupcomm_tools.recording.cluster_check import check_cluster
-from groupcomm_tools.recording.columns import Cause, EventBatch, Gap, to_rows
 
 ROW_BYTES: Final = 150
 """Approximate memory of a message, besides its data."""

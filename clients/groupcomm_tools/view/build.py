@@ -37,7 +37,7 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
     events = list(trace)
     alone = not any(isinstance(event, (*OF_SESSIONS, *STEPS)) for event in events)
     # `orders` judges the steps of algorithms; a flight recorder keeps only the last events.
-    judged = check_events(name, [] if alone else events, ())
+    judged = check_events(name, [] if alone else events)
     orders, unjudged = unkept_orders(events)
     if alone:
         unjudged = "no program has written a trace, so properties were not checked"

@@ -3,7 +3,7 @@
 
 const trace = JSON.parse(document.getElementById("trace").textContent);
 const SEND = 0, RECEIVE = 1, DELIVER = 2, INSTALL = 6, TRANSITION = 7, START = 8, END = 9;
-const LEVELS = ["UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE", "no level"];
+const LEVELS = [...trace.levels, "no level"];
 const points = typed(trace.points);
 const messages = trace.messages;
 const arrivals = trace.arrivals;

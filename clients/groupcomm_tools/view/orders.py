@@ -6,11 +6,11 @@ from typing import Final
 
 import attrs
 
-from groupcomm.algorithms.history import Broken
-from groupcomm.algorithms.process import Order
-from groupcomm.algorithms.step_orders import StepOrders, orders_of
 from groupcomm.trace.events import TraceEvent
 from groupcomm.trace.steps import Given, MessageId
+from groupcomm_lessons.algorithms.history import Broken
+from groupcomm_lessons.algorithms.process import Order
+from groupcomm_lessons.algorithms.step_orders import StepOrders, orders_of
 
 JUDGED_DELIVERIES: Final = 50_000
 """The longest trace that is checked: a longer one would take more than some seconds."""

@@ -8,6 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any, Final
 
+from groupcomm.level import LEVELS
 from groupcomm.visible import visible
 from groupcomm_tools.pages.html_page import STYLE
 from groupcomm_tools.pages.markup import escape
@@ -43,6 +44,7 @@ def columns(name: str, diagram: Diagram) -> dict[str, Any]:
     return {
         "name": name,
         "counted": diagram.counted,
+        "levels": [level.name for level in LEVELS],
         "lines": [
             [line.label, line.identity, line.kind.value, _or_none(line.home)]
             for line in diagram.lines

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
 from examples.ordering.bus_stage import BusStage
-from groupcomm.algorithms.bus1.multicast import What
-from groupcomm.algorithms.bus1.queue import Queue
+from groupcomm_lessons.algorithms.bus1.multicast import What
+from groupcomm_lessons.algorithms.bus1.queue import Queue
 
 
 @answer("4.2", "One order of all messages that contradicts the time of their sending")

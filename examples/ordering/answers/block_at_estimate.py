@@ -5,9 +5,9 @@ from random import Random
 
 from examples.ordering.answers.answer import answer
 from examples.ordering.bus_stage import BusStage
-from groupcomm.algorithms.bus1.multicast import Blocking, What
-from groupcomm.algorithms.bus1.queue import Queue
-from groupcomm.algorithms.process import Message, Name
+from groupcomm_lessons.algorithms.bus1.multicast import Blocking, What
+from groupcomm_lessons.algorithms.bus1.queue import Queue
+from groupcomm_lessons.algorithms.process import Message, Name
 
 
 def sender_ahead(blocking: Blocking) -> BusStage:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from examples.ordering.answers.answer import answer
 from examples.ordering.stage import Stage
-from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.process import Name, Process
-from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
+from groupcomm_lessons.algorithms.fan_out import FanOut
+from groupcomm_lessons.algorithms.process import Name, Process
+from groupcomm_lessons.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
 
 
 def requests_at_the_scheduler(make: Callable[[Name, Sequence[Name]], Process]) -> list[str]:

@@ -6,9 +6,9 @@ from itertools import combinations
 
 from examples.ordering.answers.answer import answer
 from examples.ordering.answers.random_runs import play_at_random
-from groupcomm.algorithms.history import Event
-from groupcomm.algorithms.lamport_clocks import LamportClocks
-from groupcomm.algorithms.tick_lines import clocks_of
+from groupcomm_lessons.algorithms.history import Event
+from groupcomm_lessons.algorithms.lamport_clocks import LamportClocks
+from groupcomm_lessons.algorithms.tick_lines import clocks_of
 
 
 def causes(events: Sequence[Event]) -> list[set[int]]:

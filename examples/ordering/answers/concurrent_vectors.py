@@ -5,9 +5,9 @@ from itertools import combinations
 
 from examples.ordering.answers.answer import answer
 from examples.ordering.stage import Stage
-from groupcomm.algorithms.process import Message
-from groupcomm.algorithms.vector import Vector
 from groupcomm.clocks.vector import VectorClock
+from groupcomm_lessons.algorithms.process import Message
+from groupcomm_lessons.algorithms.vector import Vector
 
 
 def stamps(stage: Stage) -> dict[Message, VectorClock[str]]:

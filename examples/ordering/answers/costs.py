@@ -6,12 +6,12 @@ from typing import Final
 from examples.ordering.answers.answer import answer
 from examples.ordering.answers.rotating import RotatingSequencer
 from examples.ordering.answers.votes import Votes
-from groupcomm.algorithms.acknowledged import AcknowledgedStamps
-from groupcomm.algorithms.bus1.process import Bus1
-from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Order, Process
-from groupcomm.algorithms.sequencer import Sequencer
-from groupcomm.algorithms.token_ring import TokenRing
+from groupcomm_lessons.algorithms.acknowledged import AcknowledgedStamps
+from groupcomm_lessons.algorithms.bus1.process import Bus1
+from groupcomm_lessons.algorithms.network import Network
+from groupcomm_lessons.algorithms.process import Order, Process
+from groupcomm_lessons.algorithms.sequencer import Sequencer
+from groupcomm_lessons.algorithms.token_ring import TokenRing
 
 ALL: Final[tuple[type[Process], ...]] = (
     *(Sequencer, RotatingSequencer, TokenRing),

@@ -4,11 +4,11 @@ import enum
 from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
-from groupcomm.algorithms.central_scheduler import CentralScheduler
-from groupcomm.algorithms.lamport_mutex import LamportMutex
-from groupcomm.algorithms.mutual_exclusion import Claimant, MutexNetwork
-from groupcomm.algorithms.process import Message, Name, Packet, Step
 from groupcomm.clocks.lamport import LamportClock
+from groupcomm_lessons.algorithms.central_scheduler import CentralScheduler
+from groupcomm_lessons.algorithms.lamport_mutex import LamportMutex
+from groupcomm_lessons.algorithms.mutual_exclusion import Claimant, MutexNetwork
+from groupcomm_lessons.algorithms.process import Message, Name, Packet, Step
 
 
 class Kind(enum.IntEnum):

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
-from groupcomm.algorithms.buffering import Buffering, Received
-from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Name, Order, Packet, Step
-from groupcomm.algorithms.vector import Vector
+from groupcomm_lessons.algorithms.buffering import Buffering, Received
+from groupcomm_lessons.algorithms.network import Network
+from groupcomm_lessons.algorithms.process import Name, Order, Packet, Step
+from groupcomm_lessons.algorithms.vector import Vector
 
 
 class Differences(Buffering):

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
 from examples.ordering.stage import Stage
-from groupcomm.algorithms.pair_numbers import PairNumbers
-from groupcomm.algorithms.process import Name, Packet, Step
+from groupcomm_lessons.algorithms.pair_numbers import PairNumbers
+from groupcomm_lessons.algorithms.process import Name, Packet, Step
 
 
 class OncePairNumbers(PairNumbers):

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
-from groupcomm.algorithms.bus1.multicast import What
-from groupcomm.algorithms.bus1.nodes import Destroyed, Destruction, Node, Peer, Received
+from groupcomm_lessons.algorithms.bus1.multicast import What
+from groupcomm_lessons.algorithms.bus1.nodes import Destroyed, Destruction, Node, Peer, Received
 
 
 def scene() -> tuple[Peer, Peer, Node, Node]:

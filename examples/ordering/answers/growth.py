@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from random import Random
 
 from examples.ordering.answers.answer import answer
-from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
+from groupcomm_lessons.algorithms.network import Network
+from groupcomm_lessons.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
 
 
 def last_stamp_bytes(processes: int, unicasts: int, *, partners: int) -> int:

@@ -7,10 +7,10 @@ from examples.ordering.answers.answer import answer
 from examples.ordering.answers.fifo_broadcast import FifoBroadcast
 from examples.ordering.answers.last_two import LastTwoSenders
 from examples.ordering.answers.random_runs import Make, play_at_random
-from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.last_sender import LastSender
-from groupcomm.algorithms.process import Order
-from groupcomm.algorithms.vector import Vector
+from groupcomm_lessons.algorithms.fan_out import FanOut
+from groupcomm_lessons.algorithms.last_sender import LastSender
+from groupcomm_lessons.algorithms.process import Order
+from groupcomm_lessons.algorithms.vector import Vector
 
 RUNS: Final = 100
 STAMPS: Final[tuple[type, ...]] = (FanOut, FifoBroadcast, LastSender, LastTwoSenders, Vector)

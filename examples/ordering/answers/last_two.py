@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
 from examples.ordering.stage import Stage
-from groupcomm.algorithms.buffering import Buffering, Received
-from groupcomm.algorithms.process import Name, Order, Step
 from groupcomm.trace.steps import MessageId
+from groupcomm_lessons.algorithms.buffering import Buffering, Received
+from groupcomm_lessons.algorithms.process import Name, Order, Step
 
 
 class LastTwoSenders(Buffering):

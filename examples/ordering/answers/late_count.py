@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
-from groupcomm.algorithms.replicated_queue import Consumer, Keeping, Server, produce
-from groupcomm.algorithms.restart_clock import NodeClock, RestartCount
+from groupcomm_lessons.algorithms.replicated_queue import Consumer, Keeping, Server, produce
+from groupcomm_lessons.algorithms.restart_clock import NodeClock, RestartCount
 
 
 class LateCount(Server):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from examples.ordering.answers.answer import answer
 from examples.ordering.answers.fifo_broadcast import FifoBroadcast
 from examples.ordering.stage import Stage
-from groupcomm.algorithms.process import Message, Name, Packet, Step
+from groupcomm_lessons.algorithms.process import Message, Name, Packet, Step
 
 
 class Asking(FifoBroadcast):

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from examples.ordering.answers.answer import answer
-from groupcomm.algorithms.replicated_queue import Entry, Keeping, Server, produce
-from groupcomm.algorithms.restart_clock import RestartClock
 from groupcomm.clocks.vector import Relation
+from groupcomm_lessons.algorithms.replicated_queue import Entry, Keeping, Server, produce
+from groupcomm_lessons.algorithms.restart_clock import RestartClock
 
 
 class PatientConsumer:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Name, Process
+from groupcomm_lessons.algorithms.network import Network
+from groupcomm_lessons.algorithms.process import Name, Process
 
 Make = Callable[[Name, Sequence[Name]], Process]
 

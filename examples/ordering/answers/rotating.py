@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
 from examples.ordering.stage import Stage
-from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, Step
 from groupcomm.trace.steps import MessageId
+from groupcomm_lessons.algorithms.process import Message, Name, Order, Packet, Process, Step
 
 
 class RotatingSequencer(Process):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from examples.ordering.answers.answer import answer
 from examples.ordering.answers.fifo_broadcast import FifoBroadcast
 from examples.ordering.answers.random_runs import Move, play, schedules
-from groupcomm.algorithms.process import Order
+from groupcomm_lessons.algorithms.process import Order
 
 
 def without_superfluous(moves: list[Move], breaks: Callable[[list[Move]], bool]) -> list[Move]:

@@ -15,8 +15,8 @@ from examples.ordering.answers.random_runs import Make, play_at_random
 from examples.ordering.answers.rotating import RotatingSequencer
 from examples.ordering.answers.sheets import ANSWERS, SHEETS
 from examples.ordering.answers.votes import Votes
-from groupcomm.algorithms.mutual_exclusion import MutexNetwork
-from groupcomm.algorithms.process import Order, Process
+from groupcomm_lessons.algorithms.mutual_exclusion import MutexNetwork
+from groupcomm_lessons.algorithms.process import Order, Process
 
 EXERCISES = Path(__file__).parents[3] / "docs" / "exercises.md"
 

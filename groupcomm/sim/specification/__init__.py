@@ -1,2 +1,2 @@
-"""The specification: state machines of views, order and recovery, checked exhaustively, and the
-check that runs of the real code are among their behaviours."""
+"""The specification: state machines of views, order and recovery, and the check that runs of the
+real code are among their behaviours. tests/verification/specification explores it."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from groupcomm.sim.checkers import Checkers
 from groupcomm.trace.events import TraceEvent
-from tests.generators import History
+from tests.verification.generators import History
 
 SIZES = (100_000, 1_000_000)
 

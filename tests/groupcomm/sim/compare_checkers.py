@@ -17,9 +17,9 @@ import attrs
 
 from groupcomm.sim.checkers import Checkers
 from groupcomm.trace.events import TraceEvent
-from tests.generators import make_changing_history, make_history
-from tests.mutations import CHANGE_MUTATIONS, MUTATIONS, mutate
-from tests.reference import reference_check
+from tests.verification.generators import make_changing_history, make_history
+from tests.verification.mutations import CHANGE_MUTATIONS, MUTATIONS, mutate
+from tests.verification.reference import reference_check
 
 History = Sequence[TraceEvent]
 

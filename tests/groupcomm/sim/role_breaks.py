@@ -18,7 +18,7 @@ from groupcomm.security.secret_sealing import SecretOpener, SecretSealer
 from groupcomm.session import daemon_session
 from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
-from tests.mutants.mutant import Right, mutant
+from tests.verification.mutants.mutant import Right, mutant
 
 _SEALED: Final = HEAD_BYTES + 5
 _TAG: Final = 16

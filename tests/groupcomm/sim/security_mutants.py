@@ -24,7 +24,7 @@ from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.hello import NO_WRAP
 from groupcomm.wire.keys import KeyReport
-from tests.mutants.mutant import Right, mutant
+from tests.verification.mutants.mutant import Right, mutant
 
 _DERIVED: Final = ((sealing, "derive_key"), (opening, "derive_key"))
 _ANY_START: Final = Incarnation(0, 0)

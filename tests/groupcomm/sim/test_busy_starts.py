@@ -1,7 +1,7 @@
 """Starts and ends of daemons while a member stalls, at every moment of the change.
 
 No member is silent for half a token timeout, so none may be parted from another one. The real
-machine is in tests/campaigns/busy_starts.py.
+machine is in tests/verification/campaigns/busy_starts.py.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import microseconds
 from groupcomm.trace.events import Conf, TraceEvent
-from tests.campaigns.busy_starts import Parting, find_partings
+from tests.verification.campaigns.busy_starts import Parting, find_partings
 
 STALLS_S = 0.28
 """Less than half a token timeout: the daemon does not take it for a pause."""

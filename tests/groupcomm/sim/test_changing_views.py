@@ -22,10 +22,10 @@ from groupcomm.trace.events import (
     decode_event_untrusted,
     encode_event,
 )
-from tests.generators import ChangingHistory, make_changing_history
 from tests.groupcomm.sim.compare_checkers import break_history, fast
-from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
-from tests.reference import reference_check
+from tests.verification.generators import ChangingHistory, make_changing_history
+from tests.verification.mutations import CHANGE_MUTATIONS, MUTATIONS
+from tests.verification.reference import reference_check
 
 pytestmark = pytest.mark.verification
 

@@ -45,7 +45,7 @@ from groupcomm.trace.steps import (
     Taken,
     VectorCreated,
 )
-from tests.generators import make_changing_history, make_history
+from tests.verification.generators import make_changing_history, make_history
 
 EVENTS = make_history(5)
 STEPS_OF_R: list[TraceEvent] = [

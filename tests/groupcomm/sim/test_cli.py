@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.network import Network
 from groupcomm.trace.events import encode_event
 from groupcomm.trace.steps import AlgorithmStep, StepTrace
+from groupcomm_lessons.algorithms.fan_out import FanOut
+from groupcomm_lessons.algorithms.network import Network
 from groupcomm_tools.cli import main
 
 FAST = ["--duration-s", "0.5", "--workers", "1"]

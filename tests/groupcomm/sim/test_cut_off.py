@@ -8,7 +8,7 @@ from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
-from tests.mutants.catalogue import find_mutant
+from tests.verification.mutants.catalogue import find_mutant
 
 LARGE = 20_000
 

@@ -5,10 +5,10 @@ from functools import lru_cache
 import pytest
 
 from groupcomm.trace.events import Deliver, TraceEvent
-from tests.generators import make_changing_history, make_history
 from tests.groupcomm.sim.compare_checkers import break_history, fast
-from tests.mutations.holes import HOLE_MUTATIONS
-from tests.reference import reference_check
+from tests.verification.generators import make_changing_history, make_history
+from tests.verification.mutations.holes import HOLE_MUTATIONS
+from tests.verification.reference import reference_check
 
 pytestmark = pytest.mark.verification
 

@@ -23,11 +23,11 @@ from groupcomm.sim.settings import plain_settings
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
 from tests.groupcomm.sim.checked_cluster import with_few_notices
-from tests.groupcomm.sim.soak import MISSED, UNHUNTED
-from tests.mutants import catalogue
-from tests.mutants.catalogue import MUTANTS, find_mutant
-from tests.mutants.mutant import SITES, Mutant, Right, mutant, site_mutant
-from tests.mutants.runs import MutantOptions, run_seed
+from tests.verification.mutants import catalogue
+from tests.verification.mutants.catalogue import MUTANTS, find_mutant
+from tests.verification.mutants.mutant import SITES, Mutant, Right, mutant, site_mutant
+from tests.verification.mutants.runs import MutantOptions, run_seed
+from tests.verification.soak.soak import MISSED, UNHUNTED
 
 PAGE = Path(__file__).parents[3] / "docs" / "mutants.md"
 

@@ -15,7 +15,14 @@ from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.releases import APART
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Boot, Fail, Left, TraceEvent
-from tests.campaigns.outdated_disks import DISKS, Case, Measured, OneReturn, cases, table
+from tests.verification.campaigns.outdated_disks import (
+    DISKS,
+    Case,
+    Measured,
+    OneReturn,
+    cases,
+    table,
+)
 
 
 def formed(daemons: int = 3) -> Cluster:
@@ -83,7 +90,7 @@ def test_spare_daemons_have_identities() -> None:
 
 @pytest.mark.parametrize("disk", DISKS)
 def test_a_daemon_that_all_others_remember_is_back_soon(disk: str) -> None:
-    """All cases: python -m tests.campaigns.outdated_disks."""
+    """All cases: python -m tests.verification.campaigns.outdated_disks."""
     found = OneReturn(Case(daemons=3, restarted=0, disk=disk, sites=1)).measure()
     assert found.meeting_s < 2.0
     assert found.silence_s < 0.2, "the others are served meanwhile"

@@ -15,7 +15,7 @@ from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import plain_settings
-from tests.mutants.catalogue import find_mutant
+from tests.verification.mutants.catalogue import find_mutant
 
 LIMIT_BYTES = 300
 PAYLOAD = bytes(600)

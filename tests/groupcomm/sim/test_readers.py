@@ -13,7 +13,7 @@ from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Ask, Deliver, Member, Quiet, TraceEvent
 from tests.groupcomm.sim.checked_cluster import with_few_notices
-from tests.reference import reference_check
+from tests.verification.reference import reference_check
 
 HALVES = [(a, b) for a, b in permutations(range(3), 2) if (a < 2) != (b < 2)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from groupcomm.engine import view_change
-from groupcomm.sim.scenario import run_scenario
+from tests.verification.scenarios import run_scenario
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 

@@ -4,7 +4,7 @@ import pytest
 
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
-from tests.campaigns.outdated_disks import BOUND_S, SIZES, Case, OneReturn, cases
+from tests.verification.campaigns.outdated_disks import BOUND_S, SIZES, Case, OneReturn, cases
 
 
 def text_of(case: Case) -> str:

@@ -15,7 +15,7 @@ from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm_tools.campaign import replay_command
 from groupcomm_tools.cli import main
 from tests.groupcomm.sim.role_breaks import BREAKS, steps_have_no_bound
-from tests.mutants.mutant import Mutant
+from tests.verification.mutants.mutant import Mutant
 
 pytestmark = pytest.mark.verification
 

@@ -14,7 +14,7 @@ from tests.groupcomm.sim import test_replays as replays
 from tests.groupcomm.sim import test_rotation as rotations
 from tests.groupcomm.sim.security_mutants import BUGS
 from tests.groupcomm.sim.test_mutants import SECURITY_ROWS
-from tests.mutants.mutant import Mutant
+from tests.verification.mutants.mutant import Mutant
 
 pytestmark = pytest.mark.verification
 

@@ -17,10 +17,10 @@ from groupcomm.sim.run import run
 from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Boot, Conf, Heal, Quiet, TraceEvent
-from tests.campaigns.slow_disk import Measured, measure_all
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 from tests.groupcomm.sim.compare_checkers import fast
-from tests.reference import reference_check
+from tests.verification.campaigns.slow_disk import Measured, measure_all
+from tests.verification.reference import reference_check
 
 TIMING = Timing()
 WAYS_S = {1: 0.0, 2: 0.04}
@@ -45,7 +45,7 @@ def usual_at(sites: int) -> Measured:
 )
 @pytest.mark.verification
 def test_the_others_have_their_view_whatever_one_disk_takes(sites: int, write_s: float) -> None:
-    """All rows: python -m tests.campaigns.slow_disk."""
+    """All rows: python -m tests.verification.campaigns.slow_disk."""
     usual, (row,) = usual_at(sites), measure_all(sites, [write_s])
     spare_s = TIMING.gather_wait_s + 2.1 * WAYS_S[sites] + 0.02
     assert row.start_s <= usual.start_s + spare_s

@@ -14,7 +14,7 @@ from groupcomm.sim.faults.releases import APART, MEETING, draw_release
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from tests.groupcomm.engine.cluster import Cluster
-from tests.mutants.catalogue import find_mutant
+from tests.verification.mutants.catalogue import find_mutant
 
 OLD, NEW = Versions(), Versions(lowest=1, highest=2, features=1)
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm_client import direct
 from groupcomm_client.spread_api import (
     AGREED_MESS,
     SP_connect,
@@ -44,6 +43,7 @@ from groupcomm_client.spread_api.flush import (
     FL_unicast,
     Is_flush_req_mess,
 )
+from groupcomm_lessons import direct
 from tests.groupcomm_client.calls.rows_connection import LARGE, LONG, OWN, TOO_LARGE, TOO_LONG
 from tests.groupcomm_client.calls.stage import PATIENCE_S, Stage
 from tests.groupcomm_client.calls.table import (

@@ -87,7 +87,7 @@ FOR_EVER: Final = "it lasts until its block ends"
 
 # ---- the calls that there are ----
 
-PACKAGE: Final = "groupcomm_client"
+PACKAGES: Final = ("groupcomm_client", "groupcomm_lessons.direct")
 
 ELSEWHERE: Final = {
     "run": "ends its process: test_program.py",
@@ -142,7 +142,7 @@ INSIDE: Final = frozenset(
 def public_calls() -> Iterator[str]:
     """Yield the names of all public calls of programs; those of blocking classes as the others."""
     for module in MODULES:
-        for name in names_of(module) if module.startswith(PACKAGE) else ():
+        for name in names_of(module) if module.startswith(PACKAGES) else ():
             found = value_of(module, name)
             if inspect.isfunction(found):
                 yield _with_module(module, name)
@@ -154,7 +154,8 @@ def _methods_of(name: str, kind: type) -> Iterator[str]:
     if hasattr(kind, "__aenter__"):
         yield name  # its block
     for each, method in inspect.getmembers(kind, inspect.isfunction):
-        if not each.startswith("_") and each not in INSIDE and PACKAGE in method.__module__:
+        ours = method.__module__.startswith(PACKAGES)
+        if ours and not each.startswith("_") and each not in INSIDE:
             yield f"{name}.{OTHER_NAMES.get(each, each)}"
 
 

@@ -41,5 +41,5 @@ def test_no_two_work_on_a_job_at_once_while_nothing_is_parted(seed: int) -> None
     "seed", [1, *(pytest.param(s, marks=pytest.mark.long) for s in (27, 347, 394))]
 )
 def test_all_faults(seed: int) -> None:
-    """`python -m tests.campaigns.history_seeds --crowd work` runs many seeds; some once failed."""
+    """The campaign `history_seeds --crowd work` runs many seeds; some once failed."""
     assert faulty_shop.play(seed).summary()["done"] > 20

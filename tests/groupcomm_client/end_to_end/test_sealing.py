@@ -12,6 +12,7 @@ from groupcomm.events import MemberId, Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.inbox import SEALED
+from groupcomm_archive.columns import EventBatch, to_rows
 from groupcomm_client.end_to_end import (
     GroupSecret,
     KeyChanged,
@@ -23,7 +24,6 @@ from groupcomm_client.end_to_end import (
 )
 from groupcomm_client.end_to_end.frames import Kind, kind_of
 from groupcomm_tools.event_text import print_event
-from groupcomm_tools.recording.columns import EventBatch, to_rows
 from tests.groupcomm_client.end_to_end.group_model import GROUP, GroupModel, Program
 
 SECRET = SharedSecret(b"s" * 32)

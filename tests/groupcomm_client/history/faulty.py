@@ -17,13 +17,13 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.virtual_time import SECOND, Clock, microseconds, random_for
+from groupcomm_archive.archive import Archive, ReadStore
 from groupcomm_client.history import subscriber as subscriber_module
 from groupcomm_client.history.frames import Interval
 from groupcomm_client.history.given import Gap, Start
 from groupcomm_client.history.live import QUEUE_BYTES
 from groupcomm_client.history.places import Line, just_before, place_of
 from groupcomm_client.history.subscriber import Subscriber
-from groupcomm_tools.archive.archive import Archive, ReadStore
 from tests.groupcomm_client.all_faults import draw_kinds, settings_for
 from tests.groupcomm_client.history.lines import (
     GROUPS,
@@ -238,7 +238,7 @@ class FaultyReader(Troubled, Reader):
 
 
 class FaultyArchive(Troubled, Keeping):
-    """An archive with a disk; it acts as `groupcomm_tools.archive.serving` does."""
+    """An archive with a disk; it acts as `groupcomm_archive.serving` does."""
 
     store: Disk
 

@@ -29,6 +29,14 @@ from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.partitions import draw_partition
 from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
+from groupcomm_archive.archive import (
+    Archive,
+    EndChannel,
+    Key,
+    Listening,
+    ReadStore,
+    SendPiece,
+)
 from groupcomm_client.history.frames import (
     ARCHIVES,
     Channel,
@@ -37,20 +45,12 @@ from groupcomm_client.history.frames import (
     decode_untrusted,
     encode_piece,
     events_of_untrusted,
-    piece_of,
 )
 from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.places import Line, Progress, place_of
 from groupcomm_client.history.streams import CloseChannel, OpenChannel, PauseChannel, ResumeChannel
 from groupcomm_client.history.subscriber import Send, Subscriber
-from groupcomm_tools.archive.archive import (
-    Archive,
-    EndChannel,
-    Key,
-    Listening,
-    ReadStore,
-    SendPiece,
-)
+from tests.groupcomm_client.history.pieces import piece_of
 
 GROUPS = ("orders", "trades")
 PIECE = 7

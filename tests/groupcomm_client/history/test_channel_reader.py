@@ -22,7 +22,6 @@ from groupcomm_client.history.frames import (
     Stop,
     decode_untrusted,
     encode,
-    piece_of,
 )
 from groupcomm_client.history.places import Line
 from groupcomm_client.history.streams import CloseChannel, OpenChannel
@@ -30,6 +29,7 @@ from groupcomm_client.history.subscriber import Send, Subscriber
 from groupcomm_client.loops import Loop
 from groupcomm_client.thread_loop import ThreadLoop
 from groupcomm_client.trio_loop import TrioLoop
+from tests.groupcomm_client.history.pieces import piece_of
 from tests.groupcomm_client.history.test_live import ME, daemons, joined, message, place
 from tests.groupcomm_client.kinds import Kind
 

@@ -10,13 +10,13 @@ import pytest
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, MemberId, Message
-from groupcomm_client.history.frames import Piece, encode_piece, piece_of
+from groupcomm_archive.archive import ReadStore
+from groupcomm_archive.holdings import Holding
+from groupcomm_archive.keys import LastOfKeys
+from groupcomm_client.history.frames import Piece, encode_piece
 from groupcomm_client.history.given import Compacted, Gap, Start
 from groupcomm_client.history.places import place_of
 from groupcomm_client.history.subscriber import Subscriber
-from groupcomm_tools.archive.archive import ReadStore
-from groupcomm_tools.archive.holdings import Holding
-from groupcomm_tools.archive.keys import LastOfKeys
 from tests.groupcomm_client.history.lines import (
     GROUPS,
     PIECE,
@@ -28,6 +28,7 @@ from tests.groupcomm_client.history.lines import (
     Store,
     gap_wait_of,
 )
+from tests.groupcomm_client.history.pieces import piece_of
 
 ALL = "archive reader part mend mend daemon"
 KEYS = 6

@@ -7,13 +7,13 @@ import pytest
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, Event, MemberId, Message, Transition
+from groupcomm_archive.cursors import ArchivedCursors, StoreCursors
 from groupcomm_client.history.cursor_client import CursorClient, CursorState
 from groupcomm_client.history.cursors import CursorEntry
 from groupcomm_client.history.frames import ARCHIVES
 from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.places import Progress, place_of
 from groupcomm_client.history.subscriber import Subscriber
-from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
 from tests.groupcomm_client.history.lines import (
     GROUPS,
     Keeping,

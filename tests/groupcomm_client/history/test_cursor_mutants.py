@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from groupcomm_archive.cursors import ArchivedCursors
 from groupcomm_client.history.cursor_client import CursorClient
 from groupcomm_client.history.resumption import Resumption
-from groupcomm_tools.archive.cursors import ArchivedCursors
 from tests.groupcomm_client.history.test_cursor_lines import played
 from tests.groupcomm_client.history.test_resuming_lines import ResumedLines
 

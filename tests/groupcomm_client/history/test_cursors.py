@@ -9,10 +9,10 @@ import pytest
 
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
+from groupcomm_archive.cursor_file import NAME
 from groupcomm_client.blocking import connect
 from groupcomm_client.history import EARLIEST, LATEST, CaughtUp, Cursor, subscription
 from groupcomm_client.history.blocking import BlockingSubscription
-from groupcomm_tools.archive.cursor_file import NAME
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess
 from tests.groupcomm_client.history.test_subscriptions import awaited

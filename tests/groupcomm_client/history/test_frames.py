@@ -22,9 +22,9 @@ from groupcomm_client.history.frames import (
     decode_untrusted,
     encode,
     events_of_untrusted,
-    piece_of,
 )
 from groupcomm_client.history.places import Line
+from tests.groupcomm_client.history.pieces import piece_of
 
 VIEW = ViewId(5, "a", 2**64 - 1)
 BOB = MemberId("#bob#b", 2)

@@ -8,6 +8,7 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
+from groupcomm_archive.archive import Archive, ReadStore
 from groupcomm_client.blocking import connect
 from groupcomm_client.history import EARLIEST, CaughtUp
 from groupcomm_client.history.frames import (
@@ -18,13 +19,12 @@ from groupcomm_client.history.frames import (
     decode_untrusted,
     encode,
     encode_piece,
-    piece_of,
 )
 from groupcomm_client.history.parts import PART_BYTES, PartReader, messages_of
 from groupcomm_client.history.subscriber import Send
-from groupcomm_tools.archive.archive import Archive, ReadStore
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import ArchiveProcess
+from tests.groupcomm_client.history.pieces import piece_of
 from tests.groupcomm_client.history.test_live import place
 from tests.groupcomm_client.history.test_subscriber import ONE, Game
 

@@ -11,6 +11,9 @@ from groupcomm_client.history.frames import Offer
 from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.places import just_before
 from groupcomm_client.history.subscriber import State
+from tests.groupcomm_archive.test_cursors import alone, entry, sent
+from tests.groupcomm_archive.test_cursors import at as place_at
+from tests.groupcomm_archive.test_cursors import message as request
 from tests.groupcomm_client.history.test_live import ME, daemons, joined, mark, message, place
 from tests.groupcomm_client.history.test_resumption import NEXT, RECONNECTED, at, begun
 from tests.groupcomm_client.history.test_resumption import daemons as view_of
@@ -24,9 +27,6 @@ from tests.groupcomm_client.history.test_subscriber import (
     Game,
     times,
 )
-from tests.groupcomm_tools.archive.test_cursors import alone, entry, sent
-from tests.groupcomm_tools.archive.test_cursors import at as place_at
-from tests.groupcomm_tools.archive.test_cursors import message as request
 
 FAR = (place(9, 10), place(5, 500), place(6, 0))
 

@@ -23,10 +23,10 @@ from groupcomm_client.history.frames import (
     Read,
     decode_untrusted,
     encode,
-    piece_of,
 )
 from groupcomm_client.history.given import CaughtUp, Gap
 from groupcomm_client.history.resumption import ALONE_S, NUMBER_BITS, Resumption
+from tests.groupcomm_client.history.pieces import piece_of
 
 ME, BOB, NEXT = MemberId("#me#a", 1), MemberId("#bob#b", 2), MemberId("#me#b", 3)
 ARCHIVE = MemberId("#archive#b", 1)

@@ -6,10 +6,10 @@ from unittest.mock import patch
 import pytest
 
 from groupcomm.events import Message
+from groupcomm_archive import digests
+from groupcomm_archive.digests import Digest, LineDigests, Range
+from groupcomm_archive.rows import MessageRun, Part
 from groupcomm_client.history.places import Line, place_of
-from groupcomm_tools.archive import digests
-from groupcomm_tools.archive.digests import Digest, LineDigests, Range
-from groupcomm_tools.archive.rows import MessageRun, Part
 from tests.groupcomm_client.history.lines import GROUPS, Lines, Store
 
 ALL = "archive part mend mend daemon"

@@ -21,7 +21,6 @@ from groupcomm_client.history.frames import (
     Stop,
     decode_untrusted,
     encode,
-    piece_of,
 )
 from groupcomm_client.history.given import CaughtUp, Gap, Start
 from groupcomm_client.history.live import EVENT_BYTES, MARK, QUEUE_BYTES
@@ -34,6 +33,7 @@ from groupcomm_client.history.streams import (
     ResumeChannel,
 )
 from groupcomm_client.history.subscriber import Send, State, Subscriber
+from tests.groupcomm_client.history.pieces import piece_of
 from tests.groupcomm_client.history.test_live import ME, daemons, joined, message, place
 
 ONE, TWO = MemberId("#one#a", 11), MemberId("#two#b", 12)

@@ -13,6 +13,7 @@ from groupcomm.clocks.stamp import Position, ViewId, format_position
 from groupcomm.errors import LocalProtocolError, PlaceAhead
 from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
+from groupcomm_archive.store import LogStore
 from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_client.committed import committed
 from groupcomm_client.connection import Connection
@@ -29,7 +30,6 @@ from groupcomm_client.history.frames import ARCHIVES, Piece, encode
 from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_client.history.subscription import Begin
 from groupcomm_log.cluster_mark import claim_folder
-from groupcomm_tools.archive.store import LogStore
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess, key_of
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind

@@ -6,16 +6,16 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.sequencer import Sequencer
-from groupcomm.algorithms.tick_lines import clocks_of
-from groupcomm.algorithms.vector import Vector
 from groupcomm.sim.check import check_events
 from groupcomm.trace.events import Conf, Deliver, Hold, Release, Send, Stamped, TraceEvent
 from groupcomm.trace.steps import Buffered, Given, StampedReceived, StampedSent
+from groupcomm_lessons.algorithms.fan_out import FanOut
+from groupcomm_lessons.algorithms.sequencer import Sequencer
+from groupcomm_lessons.algorithms.tick_lines import clocks_of
+from groupcomm_lessons.algorithms.vector import Vector
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.diagram import Arrival, Diagram, LineKind, PointKind
-from tests.groupcomm.algorithms.schedules import late_cause, play, schedules
+from tests.groupcomm_lessons.algorithms.schedules import late_cause, play, schedules
 from tests.groupcomm_tools.view.traces import buggy, parted, random_run
 
 

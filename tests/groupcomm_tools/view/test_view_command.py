@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.trace.events import Send, TraceEvent
+from groupcomm_lessons.algorithms.fan_out import FanOut
 from groupcomm_tools.cli import main
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.page import columns, make_page
-from tests.groupcomm.algorithms.schedules import late_cause
+from tests.groupcomm_lessons.algorithms.schedules import late_cause
 from tests.groupcomm_tools.view.traces import buggy, lines
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
-from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Process
 from groupcomm.sim.check import read_trace
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from groupcomm.trace.events import TraceEvent, encode_event
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
-from tests.mutants.catalogue import find_mutant
+from groupcomm_lessons.algorithms.network import Network
+from groupcomm_lessons.algorithms.process import Process
+from tests.verification.mutants.catalogue import find_mutant
 
 NAMES = ("p", "q", "r")
 

@@ -53,7 +53,7 @@ ALLOWED: Final = (
     # A lock that is held for a few operations in memory, or not waited for.
     ("lock", "logging/__init__.py", ""),  # its handlers only queue lines
     ("lock", "groupcomm/host/line_writer.py", "put"),
-    ("lock", "groupcomm_tools/archive/store.py", "far"),
+    ("lock", "groupcomm_archive/store.py", "far"),
     ("lock", "trio/_core/_entry_queue.py", ""),
     ("lock", "trio/_core/_thread_cache.py", ""),
     ("lock", "threading.py", "start"),  # until the thread exists

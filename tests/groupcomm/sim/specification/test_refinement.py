@@ -6,7 +6,7 @@ from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from groupcomm.sim.specification.refinement import PROPERTY, Refinement
 from groupcomm.trace.events import Hold, Stamped
-from tests.mutants.catalogue import find_mutant
+from tests.verification.mutants.catalogue import find_mutant
 
 pytestmark = pytest.mark.verification
 

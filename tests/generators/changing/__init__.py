@@ -1,5 +1,0 @@
-"""Valid histories with views that change: crashes, starts, partitions, merges."""
-
-from tests.generators.changing.history import ChangingHistory, make_changing_history
-
-__all__ = ["ChangingHistory", "make_changing_history"]

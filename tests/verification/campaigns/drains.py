@@ -1,0 +1,240 @@
+"""Rolling stops under load: daemons are drained and started again in turn, and programs move.
+
+    python -m tests.verification.campaigns.drains --rounds 30
+
+Readers at all daemons stay until their daemon is drained. For each sender a reader must get its
+AGREED messages without a gap, once, in their order; no move may leave a message in doubt. Besides,
+the checkers verify the traces of all daemons and sessions. Ends with one line of JSON.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+from groupcomm.errors import GroupCommError, SessionEnded
+from groupcomm.level import ServiceLevel
+from groupcomm_client import Connection, ConnectOptions, Reconnected, connect
+from groupcomm_tools.local_cluster import LocalCluster
+from tests.verification.campaigns.programs import until
+
+DAEMONS: Final = "abc"
+GROUP: Final = "g"
+WITHIN_S: Final = 20.0
+
+
+@attrs.define
+class Reader:
+    """A program that stays at its daemon, and is the operator that drains it.
+
+    Attributes:
+        daemon: the name of its daemon.
+        connection: its session.
+        got: the numbers of each sender, as they came.
+    """
+
+    daemon: str
+    connection: Connection
+    got: defaultdict[str, list[int]] = attrs.field(factory=lambda: defaultdict(list))
+
+
+@attrs.define
+class Figures:
+    """The results so far; times in seconds."""
+
+    sent: dict[str, int] = attrs.field(factory=dict)
+    moves: list[Reconnected] = attrs.field(factory=list)
+    drains_s: list[float] = attrs.field(factory=list)
+    longest_wait_s: float = 0.0
+    violations: list[str] = attrs.field(factory=list)
+
+
+class Campaign:
+    """One cluster whose daemons stop in turn.
+
+    Args:
+        cluster: the daemons.
+        traces: the folder of all traces.
+        options: `programs`, `rounds` and `rate`.
+    """
+
+    def __init__(self, cluster: LocalCluster, traces: Path, options: argparse.Namespace) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._traced = ConnectOptions(trace=traces)
+        self._readers: dict[str, Reader] = {}
+        self._over = False
+        self.figures = Figures()
+
+    async def run(self) -> None:
+        """All rounds; then wait until readers have everything."""
+        async with trio.open_nursery() as nursery:
+            for name in DAEMONS:
+                await nursery.start(self._read, name)
+            for number in range(self._options.programs):
+                nursery.start_soon(self._send, f"u{number}", DAEMONS[number % len(DAEMONS)])
+            for number in range(self._options.rounds):
+                await trio.sleep(0.5)
+                await self._round(DAEMONS[number % len(DAEMONS)], nursery)
+            self._over = True
+            await until("all senders have ended", lambda: self._done)
+            await until("readers have the last messages", self._have_all)
+            nursery.cancel_scope.cancel()
+
+    async def _round(self, name: str, nursery: trio.Nursery) -> None:
+        """Drain a daemon, and start it again."""
+        begun = time.monotonic()
+        daemon = self._cluster[name]
+        answer = await self._readers[name].connection.ask(f"drain {WITHIN_S} reader.{name}")
+        assert "error" not in answer, answer
+        with trio.fail_after(2 * WITHIN_S):
+            while daemon.running:
+                await trio.sleep(0.01)
+        status = await daemon.ended()
+        self.figures.drains_s.append(time.monotonic() - begun)
+        last = next(line for line in reversed(daemon.lines()) if "staying" in line)
+        if status or last["staying"]:
+            text = f"{name} ends with {status}; {last['staying']} have not moved"
+            self.figures.violations.append(text)
+        others = "".join(each for each in DAEMONS if each != name)
+        await self._cluster.settle(others)
+        await daemon.start()
+        await self._cluster.settle(DAEMONS)
+        await nursery.start(self._read, name)
+
+    async def _read(
+        self, name: str, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Read at a daemon until it stops; check then what came."""
+        address = str(self._cluster[name].unix)
+        async with connect(address, user=f"reader.{name}", options=self._traced) as connection:
+            reader = self._readers[name] = Reader(name, connection)
+            with suppress(SessionEnded):
+                await connection.join(GROUP)
+                task_status.started()
+                async for message in connection.messages():
+                    user, _, number = message.data.decode().partition(" ")
+                    reader.got[user].append(int(number))
+        self._judge(reader)
+
+    def _judge(self, reader: Reader) -> None:
+        """Note each sender whose messages a reader has not got one after the other."""
+        for user, numbers in reader.got.items():
+            if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+                wrong = next(at for at, number in enumerate(numbers) if number != numbers[0] + at)
+                self.figures.violations.append(
+                    f"reader at {reader.daemon}: {user}: {numbers[wrong - 1]} is followed by"
+                    f" {numbers[wrong]}"
+                )
+
+    @property
+    def _done(self) -> bool:
+        return bool(len(self.figures.sent) == self._options.programs)
+
+    def _have_all(self) -> bool:
+        sent = self.figures.sent
+        return all(
+            reader.got[user][-1:] == [sent[user] - 1]
+            for reader in self._readers.values()
+            for user in sent
+        )
+
+    async def _send(self, user: str, first: str) -> None:
+        """Send at a rate until the end, as one of two kinds: some also receive."""
+        at = DAEMONS.index(first)
+        names = DAEMONS[at:] + DAEMONS[:at]
+        addresses = ",".join(str(self._cluster[name].unix) for name in names)
+        receives = int(user[1:]) % 2 == 1
+        async with AsyncExitStack() as stack:
+            opened = connect(addresses, user=user, reconnect=True, options=self._traced)
+            connection = await stack.enter_async_context(opened)
+            nursery = await stack.enter_async_context(trio.open_nursery())
+            if receives:
+                await connection.join(GROUP)
+                nursery.start_soon(self._watch, connection)
+            number = 0
+            while not self._over:
+                begun = time.monotonic()
+                await connection.multicast(
+                    GROUP, f"{user} {number}".encode(), level=ServiceLevel.AGREED
+                )
+                waited_s = time.monotonic() - begun
+                self.figures.longest_wait_s = max(self.figures.longest_wait_s, waited_s)
+                number += 1
+                await trio.sleep(1 / self._options.rate)
+            await connection.multicast(GROUP, f"{user} {number}".encode())
+            self.figures.sent[user] = number + 1
+            await trio.sleep_forever()
+
+    async def _watch(self, connection: Connection) -> None:
+        """Receive everything, and note the moves."""
+        with suppress(SessionEnded):
+            async for event in connection:
+                if isinstance(event, Reconnected):
+                    self.figures.moves.append(event)
+                    if not event.moved or event.in_doubt:
+                        self.figures.violations.append(f"not a move: {event}")
+
+
+def check(traces: Path) -> list[str]:
+    """Have the checkers verify the traces; return what is wrong."""
+    command = [sys.executable, "-m", "groupcomm_tools.cli", "check", str(traces), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [] if done.returncode == 0 else [f"check: {done.stdout[-500:]} {done.stderr[-1500:]}"]
+
+
+def summary(campaign: Campaign) -> dict[str, Any]:
+    """Return the results as JSON."""
+    figures = campaign.figures
+    return {
+        "drains": len(figures.drains_s),
+        "sent": sum(figures.sent.values()),
+        "moves_seen": len(figures.moves),
+        "drain_s_longest": round(max(figures.drains_s, default=0.0), 2),
+        "send_s_longest": round(figures.longest_wait_s, 2),
+        "violations": figures.violations,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the campaign; return 0 if nothing was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=30, metavar="N", help="drains (30)")
+    parser.add_argument("--programs", type=int, default=20, metavar="N", help="senders (20)")
+    parser.add_argument(
+        "--rate", type=float, default=50.0, metavar="R", help="messages a second of each (50)"
+    )
+    options = parser.parse_args(arguments)
+
+    with tempfile.TemporaryDirectory(prefix="drains-") as folder:
+        campaign = trio.run(_run, Path(folder), options)
+    print(json.dumps(summary(campaign)))
+    return 1 if campaign.figures.violations else 0
+
+
+async def _run(traces: Path, options: argparse.Namespace) -> Campaign:
+    async with LocalCluster(DAEMONS, options=("--trace", str(traces))) as cluster:
+        await cluster.settle(DAEMONS)
+        campaign = Campaign(cluster, traces, options)
+        try:
+            await campaign.run()
+        except* GroupCommError as errors:
+            campaign.figures.violations += map(str, errors.exceptions)
+        for daemon in cluster.daemons.values():
+            await daemon.leave()
+    campaign.figures.violations += check(traces)
+    return campaign
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,312 @@
+"""A subscriber and archives that are killed again and again, while the network is parted and mends.
+
+    python -m tests.verification.campaigns.history --rounds 200
+
+Checked: what the subscriber has given over all of its lives is the line, exactly, as observers at
+all daemons have seen it; and archives that are left agree. Ends with a line of JSON.
+"""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from groupcomm.clocks.stamp import Position, parse_position
+from groupcomm.errors import SessionEnded
+from groupcomm.level import ServiceLevel
+from groupcomm_client.blocking import connect
+from groupcomm_client.history.given import Gap
+from groupcomm_tools.event_text import position_text
+from groupcomm_tools.running_cluster import RunningCluster
+from tests.groupcomm_client.history.archives import ArchiveProcess
+from tests.groupcomm_client.history.lines import Deliveries, Reference, Seen, keys_of
+
+NAMES: Final = "abc"
+GROUP: Final = "orders"
+STARTED_S: Final = 180.0
+"""The time in which an archive starts and catches up, also on a busy machine."""
+
+LIFE_S: Final = (0.05, 1.5)
+"""The life of a subscriber, from its first event."""
+
+PARTED_S: Final = 5.0
+"""The longest time of a partition."""
+
+REST_S: Final = 90.0
+LAST: Final = "the end"
+
+
+class Observing:
+    """A member at one daemon that keeps all that is delivered to it."""
+
+    def __init__(self, address: str) -> None:
+        self.deliveries = Deliveries(1)
+        self._block = connect(address)
+        self.connection = self._block.__enter__()
+        self.connection.join(GROUP)
+        self.fault: str | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                for event in self.connection.receive_batch():
+                    self.deliveries.add(event)
+        except SessionEnded as error:
+            if error.code:
+                self.fault = f"an observer was cut off: {error}"
+
+    def close(self) -> None:
+        self._block.__exit__(None, None, None)
+        self._thread.join()
+
+
+class Sending:
+    """A sender at one daemon."""
+
+    def __init__(self, address: str, rate: float, seed: int) -> None:
+        self.sent = 0
+        self._address, self._rate, self._rng = address, rate, Random(seed)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        rng = self._rng
+        with connect(self._address) as connection, suppress(SessionEnded):
+            while not self._over.is_set():
+                count = rng.randint(1, 20)
+                level = rng.choice([ServiceLevel.AGREED] * 9 + [ServiceLevel.SAFE])
+                data = [f"{connection.name} {self.sent + n}".encode() for n in range(count)]
+                connection.multicast_many(GROUP, data, level=level)
+                self.sent += count
+                self._over.wait(count / self._rate)
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+class Reading:
+    """The lives of one subscriber.
+
+    Attributes:
+        keys: what identifies the events that it has given, in order.
+        gaps: the gaps that it has told.
+        position: where its next life begins.
+        lives: the number of its lives.
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[Seen] = []
+        self.gaps: list[Gap] = []
+        self.position: Position | None = None
+        self.lives = self.caught_up = 0
+        self.is_at_end = False
+
+    def start(self, address: str) -> subprocess.Popen[str]:
+        start = "earliest" if self.position is None else position_text(self.position)
+        assert start is not None
+        self.lives += 1
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "groupcomm_tools.cli", "history", "read", GROUP),
+                *("--json", "--stable", "--start", start, "--address", address),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def live(self, address: str, seconds: float | None) -> None:
+        """Live at a daemon for some time, or until the end of all messages."""
+        process = self.start(address)
+        killers = [threading.Timer(REST_S, process.kill)]
+        killers[0].start()
+        assert process.stdout is not None
+        with process.stdout as output:
+            for line in output:
+                if seconds is not None and len(killers) == 1:
+                    killers.append(threading.Timer(seconds, process.kill))
+                    killers[1].start()
+                if line.endswith("\n"):  # else it was killed as it printed this
+                    self._note(json.loads(line))
+                if self.is_at_end:
+                    process.kill()
+        process.wait()
+        for killer in killers:
+            killer.cancel()
+
+    def _note(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "message":
+                if event["position"] is None:
+                    return
+                place = parse_position(event["position"])
+                self._add((place, f"message {event['data']}"))
+                self.is_at_end = event["data"] == LAST
+            case "group view":
+                place = parse_position(event["position"])
+                self._add((place, f"view of {event['group']}: {' '.join(event['members'])}"))
+            case "gap":
+                after = None if event["after"] is None else parse_position(event["after"])
+                self.gaps.append(Gap(after=after, upto=parse_position(event["upto"])))
+                self.position = self.gaps[-1].upto
+            case "caught up":
+                self.caught_up += 1
+                self.position = parse_position(event["position"])
+            case _:
+                pass
+
+    def _add(self, key: Seen) -> None:
+        self.keys.append(key)
+        self.position = key[0]
+
+
+class Campaign:
+    """The cluster, its archives and one subscriber, and what happens to them.
+
+    Attributes:
+        reading: the subscriber.
+        kills: the number of archives that were killed.
+        partitions: the number of partitions.
+    """
+
+    def __init__(self, cluster: RunningCluster, folder: Path, rng: Random) -> None:
+        self.reading = Reading()
+        self.kills = self.partitions = 0
+        self._cluster = cluster
+        self._folder = folder
+        self._rng = rng
+        self._address = {name: cluster.address(name) for name in NAMES}
+        self._archives = {name: self._archive(name) for name in NAMES}
+        for archive in self._archives.values():
+            archive.until_live(STARTED_S)
+
+    def _archive(self, name: str) -> ArchiveProcess:
+        return ArchiveProcess(self._address[name], self._folder / name, [GROUP])
+
+    def round(self, victim: str, *, parts: bool) -> None:
+        """Let the subscriber live for a while, and kill an archive meanwhile."""
+        rng = self._rng
+        if parts and rng.random() < 0.3:
+            alone = rng.choice(NAMES)
+            self._cluster.partition(alone, NAMES.replace(alone, ""))
+            self.partitions += 1
+        where, seconds = self._address[rng.choice(NAMES)], rng.uniform(*LIFE_S)
+        life = threading.Thread(target=self.reading.live, args=(where, seconds))
+        life.start()
+        time.sleep(rng.uniform(0, LIFE_S[1]))
+        self._archives[victim].kill()
+        self.kills += 1
+        life.join(PARTED_S)
+        self._cluster.heal()  # a subscriber at the daemon that is alone gets nothing before
+        life.join()
+        self._archives[victim] = self._archive(victim)
+        self._archives[victim].until_live(STARTED_S)
+
+    def finish(self) -> None:
+        """Have the subscriber read up to the last message of all."""
+        self._cluster.settle()
+        with connect(self._address["a"]) as connection:
+            connection.multicast_ordered(GROUP, LAST.encode(), level=ServiceLevel.SAFE)
+        self.reading.live(self._address["b"], None)
+
+    def close(self) -> None:
+        """End all archives."""
+        for archive in self._archives.values():
+            archive.kill()
+
+
+def run(rounds: int, rate: float, seed: int, *, parts: bool) -> dict[str, Any]:
+    """Run it; return the results."""
+    rng, began = Random(seed), time.monotonic()
+    with (
+        TemporaryDirectory(prefix="groupcomm-") as folder,
+        RunningCluster(NAMES, relay=True, seed=seed) as cluster,
+        ExitStack() as stack,
+    ):
+        observers = [Observing(cluster.address(name)) for name in NAMES]
+        campaign = Campaign(cluster, Path(folder), rng)
+        stack.callback(campaign.close)
+        reading = campaign.reading
+        senders = [
+            Sending(cluster.address(name), rate / 3, seed + n) for n, name in enumerate(NAMES)
+        ]
+        for number in range(rounds):
+            campaign.round(NAMES[number % len(NAMES)], parts=parts)
+            print(
+                f"{number + 1} of {rounds}: {len(reading.keys)} events,"
+                f" {len(reading.gaps)} gaps, caught up {reading.caught_up} times",
+                file=sys.stderr,
+            )
+        for sender in senders:
+            sender.close()
+        campaign.finish()
+        for observer in observers:
+            observer.close()
+    violations = [observer.fault for observer in observers if observer.fault]
+    violations += check(reading, observers)
+    return {
+        "rounds": rounds,
+        "kills": campaign.kills,
+        "partitions": campaign.partitions,
+        "sent": sum(sender.sent for sender in senders),
+        "events": len(reading.keys),
+        "caught_up": reading.caught_up,
+        "gaps": len([gap for gap in reading.gaps if gap.after is not None]),
+        "violations": violations,
+        "wall_s": round(time.monotonic() - began, 1),
+    }
+
+
+def check(reading: Reading, observers: list[Observing]) -> list[str]:
+    """Return what is wrong with the events of the subscriber."""
+    if not reading.is_at_end:
+        return [f"the subscriber has not come to the end, but to {reading.position}"]
+    reference = Reference(observer.deliveries for observer in observers)
+    # The command prints no positions of views of daemons.
+    daemons = {
+        key
+        for observer in reference.observers
+        for view in reference.views
+        for key in keys_of(observer.seen[view])
+        if key[1].startswith("daemons ")
+    }
+    first = reading.keys[0][0]
+    keys = sorted(set(reading.keys) | {key for key in daemons if key[0] >= first})
+    doubled = len(reading.keys) - len(set(reading.keys))
+    places = [key[0] for key in reading.keys]
+    wrong = [f"{doubled} events came twice"] if doubled else []
+    if places != sorted(places):
+        wrong.append("the positions of the events fall")
+    try:
+        reference.check_keys(list(reading.gaps), keys, reading.position, stable=True)
+    except AssertionError as error:
+        wrong.append(str(error))
+    return wrong
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="A subscriber gives the line, exactly.")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=600.0, help="messages a second, of all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-partitions", action="store_true")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    found = run(options.rounds, options.rate, options.seed, parts=not options.no_partitions)
+    print(json.dumps(found))
+    return 1 if found["violations"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

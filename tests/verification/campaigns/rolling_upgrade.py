@@ -1,0 +1,390 @@
+"""A rolling upgrade with real daemons of two releases, and back, under load.
+
+    python -m tests.verification.campaigns.rolling_upgrade --daemons 3 --rounds 1 --first earlier
+
+The earlier release is built from its commit (releases.py beside it); the later one is this
+tree. All daemons run the first one of both; then each is drained and comes back with the other one,
+in turn, and afterwards with the first one again. Programs of both releases are connected to
+daemons of both: they send at all reliable levels and move when their daemon stops. Checked: every
+view uses the version that all its members speak; no program gets an AGREED or SAFE message twice,
+out of order or with a gap while it stays; no move leaves a message in doubt; no daemon blames
+another one. The checkers verify the traces of all daemons and sessions. Every wait has an end, with
+an error that says what has not happened; then all programs and daemons are ended. Ends with a line
+of JSON.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+from groupcomm.config.versions import SPOKEN, feature_names
+from groupcomm.errors import GroupCommError
+from groupcomm_client import connect
+from groupcomm_tools.local_cluster import ClusterError, LocalCluster, LocalDaemon
+from tests.verification.campaigns.programs import DidNotHappen, bounded, until
+from tests.verification.campaigns.releases import HistoryMissing, Release, earlier_release
+
+PROGRAM: Final = Path(__file__).with_name("rolling_program.py")
+EARLIER: Final = "earlier"
+ORDERED: Final = ("AGREED", "SAFE")
+WITHIN_S: Final = 20.0
+CALM_S: Final = 0.5
+START_S: Final = 60.0
+"""The time for a start, and for a view: an earlier release has no warm start, and a busy machine
+takes some ten times as long for it.
+"""
+
+READY_S: Final = 30.0
+"""The time for a program to connect and join."""
+
+REPORT_S: Final = 60.0
+"""The time for a program to end: longer than it gives its last calls."""
+
+CHECK_S: Final = 120.0
+"""The time for the checkers."""
+
+BLAMES: Final = ("break the protocol", "contradict", "is left out", "cannot read")
+"""Parts of log lines that no release may cause at another one."""
+
+TIMING: Final = "[timing]\ntoken_timeout_s = 2.0\ngather_wait_s = 1.0\n"
+"""A busy machine ends no view, and leaves no daemon out of the next one: a program that stays at
+such a daemon misses what the others send meanwhile, as in any part of a network.
+"""
+
+LATER: Final = Release(name="this tree", python=sys.executable, highest=SPOKEN.highest)
+
+
+@attrs.define
+class Figures:
+    """The results so far.
+
+    Attributes:
+        steps: the daemons that have changed their release.
+        longest_step_s: the longest time for a step, from the drain to the view with all daemons.
+        views: the number of views that daemons have logged.
+        reports: the reports of the programs at their end.
+        violations: what must not be.
+    """
+
+    steps: int = 0
+    longest_step_s: float = 0.0
+    views: int = 0
+    reports: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    violations: list[str] = attrs.field(factory=list)
+
+
+class RollingUpgrade:
+    """One cluster whose daemons change their release in turn.
+
+    Args:
+        cluster: its daemons, which do not run yet.
+        earlier: the other release than this tree.
+        traces: the folder of all traces.
+        options: `first`, `programs`, `rounds` and `rate`.
+    """
+
+    def __init__(
+        self, cluster: LocalCluster, earlier: Release, traces: Path, options: argparse.Namespace
+    ) -> None:
+        self._cluster = cluster
+        self._names = sorted(cluster.daemons)
+        self._earlier = earlier
+        self._traces = traces
+        self._options = options
+        both = (earlier, LATER)
+        self._turns = both if options.first == EARLIER else both[::-1]
+        self._running = dict.fromkeys(self._names, self._turns[0])
+        self._over = trio.Event()
+        self.figures = Figures()
+
+    async def run(self) -> None:
+        """Start all, change the release of each, and back; then end the programs and judge them.
+
+        Raises:
+            GroupCommError: something has not happened in time, within exception groups.
+        """
+        first, second = self._turns
+        for name in self._names:
+            await self._start(name, first)
+        await self._cluster.settle(self._names, START_S)
+        async with trio.open_nursery() as nursery:
+            for number in range(self._options.programs):
+                await nursery.start(self._program, number)
+            for _ in range(self._options.rounds):
+                for release in (second, first):
+                    for name in self._names:
+                        await trio.sleep(CALM_S)
+                        await self._change(name, release)
+            await trio.sleep(CALM_S)
+            self._over.set()
+        self._judge()
+
+    # ---- daemons ----
+
+    async def _start(self, name: str, release: Release) -> None:
+        self._running[name] = release
+        daemon: LocalDaemon = self._cluster[name]
+        daemon._prefix = release.prefix
+        try:
+            await daemon.start(START_S)
+        except ClusterError as error:
+            used_s = f"{processor_s(daemon.pid):.1f}" if daemon.running else "an unknown number of"
+            raise ClusterError(
+                f"{release.name}: {error}; after {START_S:g} s it has used {used_s} seconds of a"
+                " processor"
+            ) from None
+
+    async def _change(self, name: str, release: Release) -> None:
+        """Drain a daemon, and start it with another release."""
+        begun = time.monotonic()
+        daemon = self._cluster[name]
+        with bounded(f"{name} answers, and begins its drain"):
+            async with connect(str(daemon.unix), user="operator") as connection:
+                await connection.ask(f"drain {WITHIN_S} operator")
+                await until(f"{name} ends its drain", lambda: not daemon.running, 2 * WITHIN_S)
+        if status := await daemon.ended():
+            self.figures.violations.append(f"{name} was drained, and ended with {status}")
+        self._note_blame(daemon)
+        await self._cluster.settle([other for other in self._names if other != name], START_S)
+        await self._start(name, release)
+        await self._cluster.settle(self._names, START_S)
+        self.figures.steps += 1
+        self.figures.longest_step_s = max(self.figures.longest_step_s, time.monotonic() - begun)
+        await self._check_version()
+        print(json.dumps({"step": f"{name}: {release.name}"}), flush=True)
+
+    async def _check_version(self) -> None:
+        """Compare what daemons of this tree use with the version and features that all have."""
+        expected = min(release.highest for release in self._running.values())
+        features = SPOKEN.features if self._earlier not in self._running.values() else 0
+        for name, release in self._running.items():
+            if release is not LATER:
+                continue
+            with bounded(f"{name} answers about its status"):
+                async with connect(str(self._cluster[name].unix), user="looker") as connection:
+                    found = (await connection.ask("status"))["protocol"]["view"]
+            if found != {"version": expected, "features": feature_names(features)}:
+                running = {each: found.name for each, found in self._running.items()}
+                self.figures.violations.append(
+                    f"{name} uses {found}, not version {expected} with the features"
+                    f" {feature_names(features)}; there are {running}"
+                )
+
+    def _note_blame(self, daemon: LocalDaemon) -> None:
+        for line in daemon.lines():
+            if any(part in line["text"] for part in BLAMES):
+                self.figures.violations.append(f"{daemon.name} says: {line['text']}")
+
+    def note_logs(self) -> None:
+        """Note the accusations in the logs of the daemons as they run now, and all views."""
+        views = set()
+        for daemon in self._cluster.daemons.values():
+            self._note_blame(daemon)
+            views |= {line["view"] for line in daemon.lines() if "daemons" in line}
+        self.figures.views = len(views)
+
+    # ---- programs ----
+
+    async def _program(self, number: int, *, task_status: trio.TaskStatus[None]) -> None:
+        """Run a program of one of both releases until the end; note its report."""
+        release = (self._earlier, LATER)[number % 2]
+        user, at = f"p{number}", number // 2 % len(self._names)
+        names = self._names[at:] + self._names[:at]
+        addresses = ",".join(str(self._cluster[name].unix) for name in names)
+        command = [release.python, "-I", str(PROGRAM), addresses, user, str(self._options.rate)]
+        process = await trio.lowlevel.open_process(
+            [*command, str(self._traces)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=self._cluster.folder,
+        )
+        try:
+            with bounded(f"program {user} has joined", READY_S):
+                await self._read_ready(process, user)
+            task_status.started()
+            await self._over.wait()
+            with bounded(f"program {user} has ended and reported", REPORT_S):
+                await self._read_report(process, user)
+        finally:
+            process.kill()  # does nothing to one that has ended
+            with trio.CancelScope(shield=True):
+                for end in (process.stdin, process.stdout):
+                    assert end is not None
+                    await trio.aclose_forcefully(end)
+                await process.wait()
+
+    async def _read_ready(self, process: trio.Process, user: str) -> None:
+        assert process.stdout is not None
+        output = b""
+        while not output.endswith(b"ready\n"):
+            got = await process.stdout.receive_some()
+            if not got:
+                raise DidNotHappen(f"program {user} has ended before it has joined: {output!r}")
+            output += got
+
+    async def _read_report(self, process: trio.Process, user: str) -> None:
+        """End a program, and note its report."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await process.stdin.aclose()
+        output = b""
+        async for part in process.stdout:
+            output += part
+        if await process.wait():
+            self.figures.violations.append(f"program {user} ends with {process.returncode}")
+        else:
+            self.figures.reports[user] = json.loads(output)
+
+    def _judge(self) -> None:
+        """Judge what the programs have received."""
+        for at, report in self.figures.reports.items():
+            if report["in_doubt"]:
+                text = f"{report['in_doubt']} messages of {at} are in doubt after its moves"
+                self.figures.violations.append(text)
+            for of, stays in report["segments"].items():
+                sender, level = of.split()
+                what = f"{sender}'s {level} messages at {at}"
+                if any(len(set(stay)) < len(stay) for stay in stays):
+                    self.figures.violations.append(f"{what}: some came twice")
+                if level not in ORDERED:
+                    continue
+                for stay in stays:
+                    if (wrong := first_gap(stay)) is not None:
+                        text = f"{what}: {stay[wrong]} is followed by {stay[wrong + 1 : wrong + 4]}"
+                        self.figures.violations.append(text)
+                whole = [number for stay in stays for number in stay]
+                if whole != sorted(set(whole)):
+                    self.figures.violations.append(f"{what}: came again after a move")
+                theirs = self.figures.reports.get(sender)
+                if theirs is not None and whole[-1] != theirs["sent"][level] - 1:
+                    self.figures.violations.append(f"{what}: the last ones are missing")
+
+
+def processor_s(pid: int) -> float:
+    """Return the seconds of a processor that a process has used: few, if it hangs."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def first_gap(numbers: Sequence[int]) -> int | None:
+    """Return the index of the first number that the next one does not follow; None without one."""
+    for at, (number, following) in enumerate(pairwise(numbers)):
+        if following != number + 1:
+            return at
+    return None
+
+
+def check(traces: Path) -> list[str]:
+    """Have the checkers verify the traces; return what is wrong."""
+    command = [sys.executable, "-m", "groupcomm_tools.cli", "check", str(traces), "--json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CHECK_S)
+    except subprocess.TimeoutExpired:
+        return [f"after {CHECK_S:g} s the checkers have not verified the traces"]
+    return [] if done.returncode == 0 else [f"check: {done.stdout[-500:]} {done.stderr[-1500:]}"]
+
+
+def summary(figures: Figures) -> dict[str, Any]:
+    """Return the results as JSON."""
+    reports = figures.reports.values()
+    return {
+        "steps": figures.steps,
+        "programs": len(reports),
+        "sent": sum(sum(report["sent"].values()) for report in reports),
+        "received": sum(
+            sum(map(len, stays)) for report in reports for stays in report["segments"].values()
+        ),
+        "moves": sum(report["moves"] for report in reports),
+        "views": figures.views,
+        "longest_silent_s": max((report["silent_s"] for report in reports), default=0.0),
+        "longest_step_s": round(figures.longest_step_s, 2),
+        "violations": figures.violations,
+    }
+
+
+def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """Yield the errors in a group and in its groups."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaves(error)
+        else:
+            yield error
+
+
+async def roll(earlier: Release, folder: Path, options: argparse.Namespace) -> Figures:
+    """Run a rolling upgrade and the way back; return the results.
+
+    Args:
+        earlier: the release to begin with.
+        folder: an empty folder for traces.
+        options: `first`, `daemons`, `programs`, `rounds` and `rate`.
+    """
+    names = [f"d{number}" for number in range(options.daemons)]
+    cluster = LocalCluster(names, options=("--trace", str(folder)))
+    text = cluster.config.read_text().replace("[clients]", f"{TIMING}\n[clients]")
+    cluster.config.write_text(text)
+    try:
+        upgrade = RollingUpgrade(cluster, earlier, folder, options)
+        try:
+            await upgrade.run()
+        except* GroupCommError as errors:
+            upgrade.figures.violations += map(str, leaves(errors))
+        upgrade.note_logs()
+        for daemon in cluster.daemons.values():
+            if daemon.running:
+                await daemon.leave()
+    finally:
+        cluster.close()
+    upgrade.figures.violations += check(folder)
+    return upgrade.figures
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `roll`."""
+    parser.add_argument(
+        "--first", choices=[EARLIER, "later"], default=EARLIER, help="what all begin with (earlier)"
+    )
+    parser.add_argument("--daemons", type=int, default=3, metavar="N", help="daemons (3)")
+    parser.add_argument("--programs", type=int, default=6, metavar="N", help="programs (6)")
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="up and back (1)")
+    parser.add_argument(
+        "--rate", type=float, default=50.0, metavar="R", help="messages a second of each (50)"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the campaign; return 0 if nothing was wrong, and 2 if it cannot be run here."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser)
+    parser.add_argument("--traces", metavar="DIR", help="keep the traces in DIR, which is empty")
+    parser.add_argument("--release", default="first", help="the earlier release (first)")
+    options = parser.parse_args(arguments)
+    kept = options.traces
+    with (
+        tempfile.TemporaryDirectory(prefix="release-") as built,
+        nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="rolling-") as traces,
+    ):
+        try:
+            earlier = earlier_release(options.release, Path(built))
+        except HistoryMissing as error:
+            print(f"not run: {error}", file=sys.stderr)
+            return 2
+        figures = trio.run(roll, earlier, Path(traces), options)
+    print(json.dumps(summary(figures)), flush=True)
+    return 1 if figures.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

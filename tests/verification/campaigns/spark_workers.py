@@ -1,0 +1,68 @@
+"""The data source on a real cluster of Spark: a master and two workers, each a process of its own.
+
+    python -m tests.verification.campaigns.spark_workers
+
+Checked: a batch and a stream both bring every row of a log once, and both workers have read some.
+Ends with a line of JSON.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from tests.groupcomm_spark.standalone import standalone
+from tests.groupcomm_spark.test_source import make_epoch
+
+ROWS: Final = 70
+WORKERS: Final = 2
+LIMIT_S: Final = 400
+
+
+def run(folder: Path) -> dict[str, list[list[Any]]]:
+    """Return the rows that a job on the cluster has read of a log, sealed and live, with
+    workers."""
+    make_epoch(folder / "log", [10, 10, 10, 10]).close()
+    writer = make_epoch(folder / "log", [10, 10], live=10)
+    with standalone(folder / "cluster", workers=WORKERS) as master:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "tests.groupcomm_spark.standalone_job"),
+                *(master, folder / "log", folder / "checkpoint"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    writer.close()
+    if done.returncode:
+        raise RuntimeError(f"the job ended with status {done.returncode}: {done.stderr}")
+    found: dict[str, list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def check(found: dict[str, list[list[Any]]]) -> list[str]:
+    """Return the faults of the rows that were read."""
+    wrong = []
+    for way in ("batch", "stream"):
+        rows = sorted(row for row, _ in found[way])
+        if rows != [*range(ROWS)]:
+            wrong.append(f"{way}: rows {rows} were read, not 0 to {ROWS - 1} once each")
+        if (workers := {worker for _, worker in found[way]}) != {"worker0", "worker1"}:
+            wrong.append(f"{way}: only {sorted(workers)} have read")
+    return wrong
+
+
+def main() -> int:
+    """Read, check, report; return 1 if something is wrong."""
+    with TemporaryDirectory(prefix="groupcomm-") as folder:
+        wrong = check(run(Path(folder)))
+    print(json.dumps({"rows": ROWS, "workers": WORKERS, "violations": wrong}))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

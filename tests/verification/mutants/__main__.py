@@ -1,0 +1,25 @@
+"""Run `groupcomm simulate` with a mutant: python -m tests.verification.mutants NAME [OPTIONS]."""
+
+import sys
+from collections.abc import Sequence
+
+from groupcomm.errors import ConfigError
+from groupcomm_tools.cli import main as groupcomm
+from tests.verification.mutants.catalogue import find_mutant
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the command with the mutant active; the exit status is that of `groupcomm simulate`."""
+    name, *options = words or [""]
+    try:
+        mutant = find_mutant(name)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    with mutant.active():
+        # It runs in this process: another process would have the code without the bug.
+        return groupcomm(["simulate", *options, "--workers", "1"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
