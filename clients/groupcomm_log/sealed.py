@@ -97,7 +97,6 @@ def read_sealed(
     segment: Segment,
     columns: Sequence[str] | None,
     rows: tuple[int, int] | None = None,
-    share: tuple[int, int] = (0, 1),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file that was checked, with all columns if none are named.
 
@@ -105,7 +104,6 @@ def read_sealed(
         segment: the file.
         columns: names of columns, in the order of the file.
         rows: first and last needed row; some rows before and after may come, too.
-        share: (2, 5) for the third of five nearly equal shares of the rows.
 
     Raises:
         LogDamaged: no recorder wrote the file, or it has changed since it was checked.
@@ -113,10 +111,8 @@ def read_sealed(
     try:
         file = pq.ParquetFile(segment.path, page_checksum_verification=True)
         groups = range(file.num_row_groups) if rows is None else _groups_with(file.metadata, *rows)
-        which, of = share
-        wanted = groups[which * len(groups) // of : (which + 1) * len(groups) // of]
-        if wanted:
-            yield from file.iter_batches(columns=columns, row_groups=list(wanted))
+        if groups:
+            yield from file.iter_batches(columns=columns, row_groups=list(groups))
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -126,13 +122,32 @@ def read_sealed(
 
 def _groups_with(metadata: pq.FileMetaData, first: int, last: int) -> Sequence[int]:
     """Return the row groups in which some of these rows may be."""
-    column = SCHEMA.names.index("row")
-    spans = [
-        metadata.row_group(number).column(column).statistics
-        for number in range(metadata.num_row_groups)
-    ]
     return [
         number
-        for number, span in enumerate(spans)
+        for number, span in enumerate(_spans(metadata))
         if span is None or not span.has_min_max or (span.min <= last and span.max >= first)
+    ]
+
+
+def group_starts(segment: Segment) -> list[int]:
+    """Return the first row of each row group of a file; of a damaged file, that of the file.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    try:
+        spans = _spans(pq.read_metadata(segment.path))
+        return [int(span.min) for span in spans] or [segment.first.row]
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException, AttributeError):
+        return [segment.first.row]  # whoever reads it reports the damage
+
+
+def _spans(metadata: pq.FileMetaData) -> list[Any]:
+    """Return the statistics of the rows of each row group."""
+    column = SCHEMA.names.index("row")
+    return [
+        metadata.row_group(number).column(column).statistics
+        for number in range(metadata.num_row_groups)
     ]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from groupcomm.names import daemon_of
 from groupcomm_log.schema import MESSAGE
-from groupcomm_spark.logs import LOG
 from groupcomm_spark.progress import Progress, Say, quiet
+from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.report.histogram import PER_DOUBLING
 from groupcomm_spark.report.losses import Loss, count_losses
 from groupcomm_spark.report.views import ViewChange, find_views
@@ -90,7 +90,7 @@ def gather(
     """Return all figures of a report.
 
     Args:
-        logs: frame of `read_logs`, with at least COLUMNS.
+        logs: frame of `groupcomm_spark.read`, with at least COLUMNS.
         sites: the sites by the daemon's name; without them a site is the ring of the sender's
             daemon.
         sent_us: the time at which a message was sent, microseconds since 1970; None for the time at

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm_log.schema import MESSAGE
 from groupcomm_log.view_periods import FIRST, KEY, NEVER, ORDERED, UNORDERED, Key
-from groupcomm_spark.logs import LOG
+from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.periods import LogPeriod, are_together
 from groupcomm_spark.verify.verdict import (
     AGREED_SET,

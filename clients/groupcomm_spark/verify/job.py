@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from groupcomm_log.errors import Damage
-from groupcomm_spark.logs import LOG, read_logs
+from groupcomm_spark.logs import read
+from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.comparing import (
     WHOLE,
     Views,
@@ -87,7 +87,7 @@ class History:
     """Logs, and the contents of their few rows that are not messages.
 
     Attributes:
-        logs: see `groupcomm_spark.logs.read_logs`; all columns are needed.
+        logs: see `groupcomm_spark.read`; all columns are needed.
         events: rows that are not messages.
         periods: periods of all logs.
         views: periods that can be compared with each other.
@@ -122,7 +122,7 @@ def verify(
     """Prove FIFO, causal, agreed and safe delivery and virtual synchrony over logs.
 
     Args:
-        logs: logs of many receivers, as `read_logs` returns them.
+        logs: logs of many receivers, as `groupcomm_spark.read` returns them.
         lost: for each log, first and last of rows that are known to be missing.
         most: violations of one name that are reported for the same logs.
         stage: see Stage.
@@ -200,7 +200,7 @@ def compare(
 
 
 def verify_folders(
-    spark: "SparkSession", folders: Sequence[Path], *, most: int = MOST, stage: Stage = quiet
+    spark: "SparkSession", folders: Sequence[str | Path], *, most: int = MOST, stage: Stage = quiet
 ) -> Verdict:
     """Verify logs where they are written; see `verify`.
 
@@ -212,13 +212,9 @@ def verify_folders(
     """
     with stage("files"):
         files = check_files(spark, folders)
-    logs = read_logs(spark, folders, on_damage=_pass_over, without=files.damaged)
+    logs = read(spark, *folders, skip_damage=True, without=files.damaged)
     verdict = verify(logs, lost=files.lost, most=most, stage=stage)
     for violation in files.violations:
         verdict.add(violation)
     verdict.violations.sort(key=lambda each: (each.name, each.logs, each.row or 0))
     return verdict
-
-
-def _pass_over(_: Damage) -> None:
-    """Do nothing: `check_files` has reported the damage."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm_log.schema import GAP, MESSAGE
 from groupcomm_log.view_periods import FIRST, KEY, NEVER, GroupChange, Key
-from groupcomm_spark.logs import LOG
+from groupcomm_spark.reading.options import LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
