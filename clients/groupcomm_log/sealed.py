@@ -111,13 +111,27 @@ def read_sealed(
     try:
         file = pq.ParquetFile(segment.path, page_checksum_verification=True)
         groups = range(file.num_row_groups) if rows is None else _groups_with(file.metadata, *rows)
-        if groups:
-            yield from file.iter_batches(columns=columns, row_groups=list(groups))
+        names = SCHEMA.names if columns is None else columns
+        for batch in file.iter_batches(columns=columns, row_groups=list(groups)) if groups else ():
+            yield _completed(batch, names)
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
         size = segment.path.stat().st_size
         raise LogDamaged(Damage(segment.path, 0, size, None, str(error))) from None
+
+
+def _completed(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Return a batch with columns of nulls that an earlier release did not write."""
+    if batch.schema.names == list(names):
+        return batch
+    columns = [
+        batch[name]
+        if name in batch.schema.names
+        else pa.nulls(batch.num_rows, SCHEMA.field(name).type)
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
 def _groups_with(metadata: pq.FileMetaData, first: int, last: int) -> Sequence[int]:

@@ -55,13 +55,15 @@ class Progress:
 
     def _watch(self, stage: str, began: float, over: Event) -> None:
         while not over.wait(INTERVAL_S):
-            done = total = 0
-            tracker = self._tracker
-            for number in () if tracker is None else tracker.getActiveStageIds():
-                info = tracker.getStageInfo(number)
-                if info is not None:
-                    done += info.numCompletedTasks
-                    total += info.numTasks
-            far = f"{done} of {total} tasks" if total else "no tasks yet"
-            far = "running" if self._tracker is None else far
-            self._tell(f"{stage}: {far}, {time.monotonic() - began:.0f} s")
+            self._tell(f"{stage}: {self._tasks()}, {time.monotonic() - began:.0f} s")
+
+    def _tasks(self) -> str:
+        if self._tracker is None:
+            return "running"
+        done = total = 0
+        for number in self._tracker.getActiveStageIds():
+            info = self._tracker.getStageInfo(number)
+            if info is not None:
+                done += info.numCompletedTasks
+                total += info.numTasks
+        return f"{done} of {total} tasks" if total else "planning"
