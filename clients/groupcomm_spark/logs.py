@@ -72,7 +72,8 @@ def _frames(
     end = reader.end()
     live = next((segment.first for segment in segments if segment.is_live), end)
     sealed = [str(s.path) for s in segments if s.first < live and s.path not in without]
-    frames = [spark.read.parquet(*sealed)] if sealed else []
+    schema = spark_schema(COLUMNS[1:])  # files of earlier releases may lack columns
+    frames = [spark.read.schema(schema).parquet(*sealed)] if sealed else []
     if live < end:
         options = {
             "fromRow": f"{live.epoch}:{live.row}",

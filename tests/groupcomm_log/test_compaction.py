@@ -142,6 +142,15 @@ def test_retention_counts_from_the_newest_of_the_old_files(tmp_path: Path) -> No
     assert spans(tmp_path) == [(3, 3), (4, 4)]
 
 
+def test_retention_removes_what_a_crash_of_compaction_left(tmp_path: Path) -> None:
+    write(tmp_path, [1, 1]).close()
+    with pytest.raises(OSError, match="No space"):
+        compact(tmp_path, disk=FailingDisk(failing=["remove"]), wait=lambda: None)
+    write(tmp_path, [1], limits=Limits(keep_bytes=1)).close()
+    assert spans(tmp_path) == [(2, 2)]
+    assert LogReader(tmp_path).begin().row == 2
+
+
 def test_there_is_one_at_a_time_and_none_of_an_archive(tmp_path: Path) -> None:
     write(tmp_path, [1]).close()
     descriptor = os.open(tmp_path, os.O_RDONLY)

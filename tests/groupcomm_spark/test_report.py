@@ -189,6 +189,17 @@ def test_logs_without_messages_have_a_report(spark: SparkSession, tmp_path: Path
     check_empty(make_page(gather(read(spark, tmp_path))))
 
 
+def test_rows_without_a_time_of_receipt_are_counted_and_left_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [view(0, "1.alfa.a", "alfa"), message(4, ANN, 1, "FIFO"), message(5, ANN, 2, "FIFO")]
+    rows += [{**row, "received": None} for row in rows[:2]]
+    make_log(tmp_path, rows, sealed=0).close()
+    found = gather(read(spark, tmp_path))
+    assert (found.messages, found.untimed, len(found.views)) == (2, 2, 1)
+    assert "2 rows have no time of receipt" in make_page(found)
+
+
 def check_empty(page: str) -> None:
     for text in ("No messages.", "No message has a stamp", "No UNRELIABLE messages."):
         assert text in page

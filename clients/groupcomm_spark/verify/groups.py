@@ -2,17 +2,29 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from groupcomm.names import daemon_of
 from groupcomm_log.schema import VIEW
 from groupcomm_log.view_periods import FIRST, KEY, NEVER, GroupChange, Key
 from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.comparing import EXAMINED, Views, bound
-from groupcomm_spark.verify.periods import FOR_EVER, LogPeriod, Row, are_together, in_periods
+from groupcomm_spark.verify.periods import (
+    FOR_EVER,
+    LogPeriod,
+    Plan,
+    Row,
+    are_together,
+    find_periods,
+    in_periods,
+    make_plan,
+)
 from groupcomm_spark.verify.verdict import DAEMONS_VIEW, GROUP_VIEW, VS_SET, Verdict, Violation
 
 if TYPE_CHECKING:
@@ -53,15 +65,15 @@ def check_groups(
         *(LOG, "row", "view", *KEY, col("groups")[0].alias("group")),
         *("members", "changed", "cause", "vs_set"),
     )
-    rows = in_periods(rows, periods)
-    for name, log, row, why in _contradicted(rows, periods).collect():
+    plan = make_plan(periods)
+    for name, log, row, why in _contradicted(rows, plan, periods).collect():
         verdict.add(Violation(name, (log,), row, why))
     for period in periods:
         if period.start == FIRST and period.next_view is not None:
             for group in sorted(period.joined.difference(period.seen)):
                 why = f"in view {period.view} {period.member} received no view of {group}"
                 verdict.add(Violation(GROUP_VIEW, (period.log,), period.first, why))
-    _compare(rows, periods, views, verdict)
+    _compare(rows, plan, views, verdict)
 
 
 # ---- groups of one log ----
@@ -75,22 +87,28 @@ class _Receiver:
     daemons: tuple[str, ...] | None
 
 
-def _contradicted(rows: "DataFrame", periods: Sequence[LogPeriod]) -> "DataFrame":
+_daemon_of: Final = lru_cache(maxsize=65_536)(daemon_of)
+
+
+def _contradicted(rows: "DataFrame", plan: Plan, periods: Sequence[LogPeriod]) -> "DataFrame":
     """Return the rules that group views of one log break: the name, the log, the row and why."""
     receivers = [_Receiver(period.member, period.daemons) for period in periods]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         last: tuple[object, ...] = ()
-        members: tuple[str, ...] = ()
-        for batch in (part for whole in batches for part in _small(whole)):
+        before: tuple[str, ...] | None = None
+        for batch in batches:
             found = []
-            for row in batch.to_pylist():
-                change, at = _change(row), (row[LOG], row["group"], row["period"])
-                before = members if at == last else None
-                for name, why in _contradictions(receivers[at[2]], change, before):
+            numbers, _ = find_periods(plan, batch)
+            for log, number, change in zip(
+                batch[LOG].to_pylist(), numbers.tolist(), _changes(batch), strict=True
+            ):
+                at = log, change.group, number
+                before = before if at == last else None
+                for name, why in _contradictions(receivers[number], change, before):
                     told = f"{_describe(change)}: {why}"
-                    found.append({"name": name, LOG: row[LOG], "row": row["row"], "why": told})
-                last, members = at, change.members
+                    found.append({"name": name, LOG: log, "row": change.row, "why": told})
+                last, before = at, change.members
             yield pa.RecordBatch.from_pylist(found, schema=_BROKEN)
 
     ordered = rows.repartition(LOG, "group").sortWithinPartitions(LOG, "group", "row")
@@ -101,13 +119,25 @@ _BROKEN: Final = pa.schema(
     [("name", pa.string()), (LOG, pa.string()), ("row", pa.int64()), ("why", pa.string())]
 )
 
-_AT_ONCE: Final = 200
-"""Group views that are Python's objects at a time."""
+
+def _changes(batch: pa.RecordBatch) -> Iterator[Change]:
+    keys = zip(*(batch[name].to_pylist() for name in KEY), strict=True)
+    plain = (batch[name].to_pylist() for name in ("row", "view", "group", "cause"))
+    lists = (_lists(batch[name]) for name in ("members", "changed", "vs_set"))
+    for key, row, view, group, cause, members, changed, vs_set in zip(
+        keys, *plain, *lists, strict=True
+    ):
+        yield Change(key, group, members, changed, cause, vs_set, row, view)
 
 
-def _small(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for start in range(0, batch.num_rows, _AT_ONCE):
-        yield batch.slice(start, _AT_ONCE)
+def _lists(column: pa.ListArray) -> Iterator[tuple[str, ...]]:
+    """Yield lists of names, each name as one object however often it occurs."""
+    values = column.flatten().dictionary_encode()
+    names = np.array(values.dictionary.to_pylist(), object)[values.indices.to_numpy()]
+    end = 0
+    for size in pc.list_value_length(column).to_pylist():
+        start, end = end, end + (size or 0)
+        yield tuple(names[start:end].tolist())
 
 
 def _contradictions(
@@ -124,7 +154,8 @@ def _contradictions(
         yield GROUP_VIEW, "the changed session is" + (" not" if joins else " still") + " a member"
     if period.member and period.member not in members and period.member not in changed:
         yield GROUP_VIEW, f"{period.member} received it and is not a member"
-    strangers = [name for name in members if daemon_of(name) not in (period.daemons or ())]
+    daemons = set(period.daemons or ())
+    strangers = [name for name in members if _daemon_of(name) not in daemons]
     if period.daemons is not None and strangers:
         yield GROUP_VIEW, f"the daemon of {' '.join(strangers)} is not in the view"
     if not period.member:
@@ -145,17 +176,16 @@ def _without(members: tuple[str, ...], changed: tuple[str, ...]) -> list[str]:
 # ---- groups of several logs ----
 
 
-def _compare(
-    rows: "DataFrame", periods: Sequence[LogPeriod], views: Views, verdict: Verdict
-) -> None:
+def _compare(rows: "DataFrame", plan: Plan, views: Views, verdict: Verdict) -> None:
     """Compare the logs at each position at which not all of them have the same."""
     peers = {view: of_view for view, of_view in views.items() if len(of_view) > 1}
     if not peers:
         return
-    found = _differing(rows, peers)
+    found = _differing(in_periods(rows, plan), peers)
     if len(found) == EXAMINED:
         verdict.notes.append(f"only the first {EXAMINED} group views that differ were compared")
-    for place in (row for batch in found.to_batches() for row in _rows(batch)):
+    batches = found.to_batches(max_chunksize=_AT_ONCE)
+    for place in (row for batch in batches for row in batch.to_pylist()):
         key, group = tuple(place["key"].values()), place["group"]
         changes = {
             row["period"]: _change({**row, "group": group, "view": place["view"], **place["key"]})
@@ -170,8 +200,8 @@ def _compare(
                     verdict.add(violation)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    return (row for part in _small(batch) for row in part.to_pylist())
+_AT_ONCE: Final = 50
+"""Positions with lists of names that are Python's objects at a time."""
 
 
 def _differing(rows: "DataFrame", peers: Views) -> pa.Table:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from groupcomm_log.schema import GAP, MESSAGE, VIEW
 from groupcomm_log.view_periods import FIRST, KEY, NEVER, Key
@@ -233,31 +234,41 @@ class _Cutter:
                 before.came_along = before.came_along or self._once(row["vs_set"])
 
 
-def in_periods(rows: "DataFrame", periods: Sequence[LogPeriod]) -> "DataFrame":
-    """Return rows with the number of the `period` that they are in, and whether that is in its
-    `regular` part.
+Plan = dict[str, NDArray[np.int64]]
+"""For each log three rows of numbers: the first row of each period, its number, the row from which
+on it is transitional."""
 
-    Args:
-        rows: rows with `log` and `row`.
-        periods: all periods of these logs.
-    """
-    from pyspark.sql.types import BooleanType, LongType, StructField, StructType  # noqa: PLC0415
 
-    plan = {
+def make_plan(periods: Sequence[LogPeriod]) -> Plan:
+    """Return the plan of all periods."""
+    return {
         log: np.array([(each.first, each.number, each.transition) for each in of_log], np.int64).T
         for log, of_log in groupby(periods, key=lambda period: period.log)
     }
 
+
+def find_periods(plan: Plan, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return for rows with `log` and `row` the numbers of their periods, and whether they are in
+    the regular part.
+    """
+    names, row = batch[LOG].dictionary_encode(), batch["row"].to_numpy()
+    found = np.empty((2, batch.num_rows), np.int64)
+    for code, name in enumerate(names.dictionary.to_pylist()):
+        mine = names.indices.to_numpy() == code
+        at = np.searchsorted(plan[name][0], row[mine], side="right") - 1
+        found[:, mine] = plan[name][1:, at]
+    return found[0], row < found[1]
+
+
+def in_periods(rows: "DataFrame", plan: Plan) -> "DataFrame":
+    """Return rows with the columns `period` and `regular`; see `find_periods`."""
+    from pyspark.sql.types import BooleanType, LongType, StructField, StructType  # noqa: PLC0415
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            names, row = batch[LOG].dictionary_encode(), batch["row"].to_numpy()
-            found = np.empty((2, batch.num_rows), np.int64)
-            for code, name in enumerate(names.dictionary.to_pylist()):
-                mine = names.indices.to_numpy() == code
-                at = np.searchsorted(plan[name][0], row[mine], side="right") - 1
-                found[:, mine] = plan[name][1:, at]
+            period, regular = find_periods(plan, batch)
             yield pa.RecordBatch.from_arrays(
-                [*batch.columns, pa.array(found[0]), pa.array(row < found[1])],
+                [*batch.columns, pa.array(period), pa.array(regular)],
                 names=[*batch.schema.names, "period", "regular"],
             )
 
@@ -281,7 +292,7 @@ def note_group_views(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
     views = logs.filter(col("kind") == VIEW).select(LOG, "row", *KEY, group)
     key = struct(*KEY)
     found = (
-        in_periods(views, periods)
+        in_periods(views, make_plan(periods))
         .groupBy("period")
         .agg(
             min("row").alias("row"),
