@@ -30,7 +30,6 @@ STANDARD = {
     "_read_verbs": "reads the verbs of access rules",
     "_review_verbs": "reviews the verbs of access rules",
     "story": "the name of a command",
-    "_union": "a UNION of SQL",
 }
 """Names that hold such a word in its standard meaning, with the reason."""
 

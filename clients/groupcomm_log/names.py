@@ -12,6 +12,7 @@ Readers of whole folders pass over names with ``_`` or ``.`` in front.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -61,11 +62,41 @@ def live_name(first: Offset) -> str:
     return f"_live-{first.epoch:06d}-{first.row:015d}.arrows"
 
 
+OWN: Final = re.compile(rf"(_live-.*|{DAMAGED}.*|{LOCK}|{MANIFEST}|_cluster\.json)$")
+"""The names of a log's files that begin with ``_``."""
+
+
 def list_segments(folder: Path) -> list[Segment]:
     """Return the files with rows, ordered by their rows; a sealed file precedes a live one.
 
+    Files that compaction is about to remove are left out.
+
     Raises:
         LogError: there is no log, or a later release has written it.
+    """
+    found = list_files(folder)
+    old = superseded(found)
+    return [segment for segment in found if segment not in old] if old else found
+
+
+def superseded(segments: Sequence[Segment]) -> list[Segment]:
+    """Return the sealed files all of whose rows are in another one, among files in order."""
+    old: list[Segment] = []
+    last: Offset | None = None
+    for segment in segments:
+        if segment.last is None:
+            continue
+        if last is not None and segment.last <= last:
+            old.append(segment)
+        else:
+            last = segment.last
+    return old
+
+
+def list_files(folder: Path) -> list[Segment]:
+    """Return all files with rows; see `list_segments` for order and errors.
+
+    Of sealed files that begin with the same row, the one with the most rows comes first.
     """
     try:
         found = [segment for path in folder.iterdir() if (segment := _segment(path)) is not None]
@@ -75,7 +106,11 @@ def list_segments(folder: Path) -> list[Segment]:
     if not is_log:
         raise LogError(f"{folder}: there is no log; groupcomm record writes one")
     check_format(folder)
-    return sorted(found, key=lambda segment: (segment.first, segment.is_live))
+    return sorted(found, key=_order)
+
+
+def _order(segment: Segment) -> tuple[Offset, bool, int]:
+    return segment.first, segment.is_live, 0 if segment.last is None else -segment.last.row
 
 
 def _segment(path: Path) -> Segment | None:

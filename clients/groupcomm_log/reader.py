@@ -185,8 +185,8 @@ class LogReader:
             except FileNotFoundError:
                 segments = self.segments()
                 self._check(start, segments)
-                if segment.last is not None and segment.path not in [s.path for s in segments]:
-                    begin = max(start, segment.first)
+                begin = max(start, segment.first)
+                if segment.last is not None and not any(_has(each, begin) for each in segments):
                     raise self._removed(begin.row, segment.last.row) from None
 
     def _removed(self, first: int, last: int) -> LogRemoved:
@@ -215,6 +215,11 @@ class LogReader:
 def _first_after(segments: Sequence[Segment], epoch: int) -> Offset | None:
     """Return the first row of a later epoch than this one; None if there is none."""
     return next((each.first for each in segments if each.first.epoch > epoch), None)
+
+
+def _has(segment: Segment, offset: Offset) -> bool:
+    """Return whether a row is in a sealed file: that of its name, or what that was compacted to."""
+    return segment.last is not None and segment.first <= offset <= segment.last
 
 
 def _has_rows(segment: Segment) -> bool:

@@ -97,7 +97,6 @@ def read_sealed(
     segment: Segment,
     columns: Sequence[str] | None,
     rows: tuple[int, int] | None = None,
-    share: tuple[int, int] = (0, 1),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file that was checked, with all columns if none are named.
 
@@ -105,7 +104,6 @@ def read_sealed(
         segment: the file.
         columns: names of columns, in the order of the file.
         rows: first and last needed row; some rows before and after may come, too.
-        share: (2, 5) for the third of five nearly equal shares of the rows.
 
     Raises:
         LogDamaged: no recorder wrote the file, or it has changed since it was checked.
@@ -113,10 +111,9 @@ def read_sealed(
     try:
         file = pq.ParquetFile(segment.path, page_checksum_verification=True)
         groups = range(file.num_row_groups) if rows is None else _groups_with(file.metadata, *rows)
-        which, of = share
-        wanted = groups[which * len(groups) // of : (which + 1) * len(groups) // of]
-        if wanted:
-            yield from file.iter_batches(columns=columns, row_groups=list(wanted))
+        names = SCHEMA.names if columns is None else columns
+        for batch in file.iter_batches(columns=columns, row_groups=list(groups)) if groups else ():
+            yield _completed(batch, names)
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -124,15 +121,47 @@ def read_sealed(
         raise LogDamaged(Damage(segment.path, 0, size, None, str(error))) from None
 
 
+def _completed(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Return a batch with columns of nulls that an earlier release did not write."""
+    if batch.schema.names == list(names):
+        return batch
+    columns = [
+        batch[name]
+        if name in batch.schema.names
+        else pa.nulls(batch.num_rows, SCHEMA.field(name).type)
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
 def _groups_with(metadata: pq.FileMetaData, first: int, last: int) -> Sequence[int]:
     """Return the row groups in which some of these rows may be."""
-    column = SCHEMA.names.index("row")
-    spans = [
-        metadata.row_group(number).column(column).statistics
-        for number in range(metadata.num_row_groups)
-    ]
     return [
         number
-        for number, span in enumerate(spans)
+        for number, span in enumerate(_spans(metadata))
         if span is None or not span.has_min_max or (span.min <= last and span.max >= first)
+    ]
+
+
+def group_starts(segment: Segment) -> list[int]:
+    """Return the first row of each row group of a file; of a damaged file, that of the file.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    try:
+        spans = _spans(pq.read_metadata(segment.path))
+        return [int(span.min) for span in spans] or [segment.first.row]
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException, AttributeError):
+        return [segment.first.row]  # whoever reads it reports the damage
+
+
+def _spans(metadata: pq.FileMetaData) -> list[Any]:
+    """Return the statistics of the rows of each row group."""
+    column = SCHEMA.names.index("row")
+    return [
+        metadata.row_group(number).column(column).statistics
+        for number in range(metadata.num_row_groups)
     ]

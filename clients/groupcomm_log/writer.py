@@ -19,7 +19,7 @@ from groupcomm_log.disk import Disk
 from groupcomm_log.live import encode_batch, encode_schema
 from groupcomm_log.lock import SharedLock, lock_folder
 from groupcomm_log.manifest import MANIFEST, Manifest, draw_step, read_manifest
-from groupcomm_log.names import UNFINISHED, Segment, list_segments, live_name
+from groupcomm_log.names import UNFINISHED, Segment, list_files, list_segments, live_name
 from groupcomm_log.recovery import Found, Unsealed, find_contents, seal_live
 from groupcomm_log.schema import SCHEMA, Offset
 
@@ -204,7 +204,7 @@ class LogWriter:
         keep_bytes, keep_s = self._limits.keep_bytes, self._limits.keep_s
         if keep_bytes is None and keep_s is None:
             return
-        segments = list_segments(self.folder)
+        segments = list_files(self.folder)  # also those that a compaction left
         stats = {segment.path: segment.path.stat() for segment in segments}
         total = sum(stat.st_size for stat in stats.values())
         going = []
@@ -223,7 +223,7 @@ class LogWriter:
         Raises:
             OSError: a file cannot be removed; another call tries again.
         """
-        sealed = [each for each in list_segments(self.folder) if not each.is_live][:-1]
+        sealed = [each for each in list_files(self.folder) if not each.is_live][:-1]
         self._remove([each for each in sealed if each.last is not None and each.last < first])
 
     def _remove(self, going: Sequence[Segment]) -> None:

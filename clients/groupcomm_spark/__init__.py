@@ -2,3 +2,17 @@
 
 Nothing here imports pyspark before it is needed: commands must answer without it.
 """
+
+from typing import TYPE_CHECKING
+
+from groupcomm_client.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from groupcomm_spark.logs import read
+    from groupcomm_spark.members import membership
+
+__all__ = ["membership", "read"]
+
+__getattr__ = lazy_names(
+    __name__, {"membership": "groupcomm_spark.members", "read": "groupcomm_spark.logs"}
+)

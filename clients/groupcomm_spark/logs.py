@@ -1,93 +1,85 @@
-"""Logs as one DataFrame: the fast way, for jobs that read everything once.
+"""Logs as one DataFrame: the fast way, for jobs that read everything.
 
-Spark's own Parquet reader reads the sealed files, many times as fast as any reader in Python. The
-live part is at most one file, and is read here.
+Spark's own Parquet reader reads the sealed files, many times as fast as any reader in Python. Only
+the live part, at most one file of each log, comes from the format "groupcomm".
 """
 
 from collections.abc import Collection, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from groupcomm_log.errors import LogError
-from groupcomm_log.reader import LogReader, OnDamage
-from groupcomm_log.schema import SCHEMA, schema_of
+from groupcomm_log.reader import LogReader
+from groupcomm_spark.reading.options import COLUMNS, LOG, folders_of, name_logs, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LOG: Final = "log"
-"""The column with the name of the log; the other columns are those of a log."""
 
-
-def read_logs(
+def read(
     spark: "SparkSession",
-    folders: Sequence[Path],
-    columns: Sequence[str] | None = None,
-    *,
-    on_damage: OnDamage | None = None,
+    *paths: str | Path,
+    columns: Sequence[str] = COLUMNS[1:],
+    skip_damage: bool = False,
     without: Collection[Path] = (),
 ) -> "DataFrame":
-    """Return the rows of logs, in no particular order, with a column LOG in front.
+    """Return the rows that logs have now, in no particular order, with a column `log` in front.
+
+    A frame that is used after retention or compaction has removed one of its files fails; read the
+    logs again then.
 
     Args:
         spark: session of Spark.
-        folders: folders of the logs; each is known by its name, or by its path where names are
-            equal.
-        columns: columns of the logs; None for all. Spark reads no others from the disk.
-        on_damage: called for damaged parts of live files; None: LogDamaged is raised. Sealed files
-            are only checked by the checksums of their pages; `groupcomm_spark.verify` checks them
-            whole.
+        paths: folders of the logs, or patterns such as ``logs/*``; each log is known by its
+            folder's name, or by its path where names are equal.
+        columns: columns of the logs. Spark reads no others from the disk.
+        skip_damage: a row of kind `gap` stands in place of damaged rows of live files; else the
+            query fails. Sealed files are only checked by the checksums of their pages;
+            `groupcomm_spark.verify` checks them whole.
         without: sealed files to leave out.
 
     Raises:
+        ConfigError: a path is not a folder of this host, or nothing has a name like a pattern.
         LogError: a folder is no log, or there are none.
         OSError: one cannot be read.
     """
-    names = list(SCHEMA.names if columns is None else columns)
-    labels = name_logs(folders)
-    parts = [
-        _read_one(spark, folder, labels[folder], names, on_damage, without)
-        for folder in dict.fromkeys(folders)
-    ]
-    if not parts:
+    logs = name_logs(folders_of(*paths))
+    if not logs:
         raise LogError("no log is named; groupcomm record writes one")
-    return reduce(_union, parts)
+    frames = [
+        frame
+        for folder, log in logs.items()
+        for frame in _frames(spark, folder, log, columns, skip_damage, without)
+    ]
+    none = [] if frames else [spark.createDataFrame([], spark_schema([LOG, *columns]))]
+    return reduce(lambda one, other: one.unionByName(other), frames + none)
 
 
-def name_logs(folders: Sequence[Path]) -> dict[Path, str]:
-    """Return the name of each log."""
-    names = [folder.resolve().name for folder in dict.fromkeys(folders)]
-    return {
-        folder: name if names.count(name) == 1 else str(folder)
-        for folder, name in zip(dict.fromkeys(folders), names, strict=True)
-    }
-
-
-def _read_one(
+def _frames(
     spark: "SparkSession",
     folder: Path,
-    label: str,
-    columns: list[str],
-    on_damage: OnDamage | None,
+    log: str,
+    columns: Sequence[str],
+    skip_damage: bool,
     without: Collection[Path],
-) -> "DataFrame":
+) -> list["DataFrame"]:
+    """Return the sealed and the live rows of one log, if it has any."""
     from pyspark.sql.functions import lit  # noqa: PLC0415 - an extra
 
-    reader = LogReader(folder) if on_damage is None else LogReader(folder, on_damage)
-    segments = [segment for segment in reader.segments() if segment.path not in without]
-    live = [segment for segment in segments if segment.is_live]
-    batches = list(reader.batches(live[0].first, columns=columns)) if live else []
-    sealed = [str(segment.path) for segment in segments if not segment.is_live]
-    parts = [spark.read.parquet(*sealed).select(*columns)] if sealed else []
-    if batches or not sealed:  # Spark makes no frame from a table without batches
-        schema = schema_of(columns)
-        table = pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema)], schema)
-        parts.append(spark.createDataFrame(table))
-    return reduce(_union, parts).select(lit(label).alias(LOG), *columns)
-
-
-def _union(one: "DataFrame", other: "DataFrame") -> "DataFrame":
-    return one.unionByName(other)
+    reader = LogReader(folder)
+    segments = reader.segments()
+    end = reader.end()
+    live = next((segment.first for segment in segments if segment.is_live), end)
+    sealed = [str(s.path) for s in segments if s.first < live and s.path not in without]
+    schema = spark_schema(COLUMNS[1:])  # files of earlier releases may lack columns
+    frames = [spark.read.schema(schema).parquet(*sealed)] if sealed else []
+    if live < end:
+        options = {
+            "fromRow": f"{live.epoch}:{live.row}",
+            "toRow": f"{end.epoch}:{end.row}",
+            "columns": ",".join(columns),
+            "onDamage": "skip" if skip_damage else "fail",
+        }
+        frames.append(spark.read.format("groupcomm").options(**options).load(str(folder)))
+    return [frame.select(lit(log).alias(LOG), *columns) for frame in frames]

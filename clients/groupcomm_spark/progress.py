@@ -3,11 +3,12 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import SparkSession
 
 INTERVAL_S: Final = 2.0
@@ -33,8 +34,10 @@ class Progress:
     """
 
     def __init__(self, spark: "SparkSession", tell: Say) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
         self._tell = tell
+        self._tracker: StatusTracker | None = None
+        with suppress(AttributeError):  # Spark Connect knows no stages
+            self._tracker = spark.sparkContext.statusTracker()
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
@@ -52,11 +55,15 @@ class Progress:
 
     def _watch(self, stage: str, began: float, over: Event) -> None:
         while not over.wait(INTERVAL_S):
-            done = total = 0
-            for number in self._tracker.getActiveStageIds():
-                info = self._tracker.getStageInfo(number)
-                if info is not None:
-                    done += info.numCompletedTasks
-                    total += info.numTasks
-            far = f"{done} of {total} tasks" if total else "planning"
-            self._tell(f"{stage}: {far}, {time.monotonic() - began:.0f} s")
+            self._tell(f"{stage}: {self._tasks()}, {time.monotonic() - began:.0f} s")
+
+    def _tasks(self) -> str:
+        if self._tracker is None:
+            return "running"
+        done = total = 0
+        for number in self._tracker.getActiveStageIds():
+            info = self._tracker.getStageInfo(number)
+            if info is not None:
+                done += info.numCompletedTasks
+                total += info.numTasks
+        return f"{done} of {total} tasks" if total else "planning"

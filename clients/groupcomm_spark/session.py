@@ -149,18 +149,30 @@ _JAVA: Final = "-Darrow.enable_unsafe_memory_access=true -XX:+UseParallelGC"
 are valid. And a job needs throughput, not short pauses.
 """
 
-_CONFIG: Final = {
+_JVM: Final = {
     "spark.driver.extraJavaOptions": f"{QUIET} {_JAVA}",
     "spark.executor.extraJavaOptions": _JAVA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+}
+
+_SQL: Final = {
     "spark.sql.session.timeZone": "UTC",
-    # Verify hashes and sorts little data compared with the logs: few partitions cost less.
-    "spark.sql.shuffle.partitions": "8",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+_SETTINGS: Final = {
+    **_SQL,
     # Spark's own reader of Parquet also finds a changed bit of a page.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
+
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which spark-submit tells a program that it has started Java."""
+
+_CONNECT: Final = ("grpc", "grpc_status", "zstandard")
+"""Packages of Spark Connect."""
 
 
 def need_spark() -> None:
@@ -188,8 +200,10 @@ def open_session(
     """Start Spark, or return the session that this process has.
 
     Args:
-        master: ``local[N]``, or ``spark://HOST:PORT`` of a cluster; None for LOCAL. Workers of a
-            cluster need groupcomm installed for the same Python, and the logs at the same path.
+        master: ``local[N]``; ``spark://HOST:PORT`` or another cluster; ``sc://HOST:PORT`` of a
+            server of Spark Connect; None for what spark-submit was told, else LOCAL. Workers, and
+            such a server, need groupcomm installed for the same Python, and the logs at the same
+            path.
         name: name that the cluster shows.
         memory: the memory of the driver, as Spark writes it: ``2g``.
         config: further settings of Spark, which override those made here.
@@ -198,6 +212,10 @@ def open_session(
         ConfigError: pyspark is missing, or there is no Java.
     """
     need_spark()
+    if master is not None and master.startswith("sc:"):
+        return _connect(master, config or {})
+    if master is None and _SUBMITTED in os.environ:  # its settings count
+        return _build(None, name, {**_SETTINGS, **(config or {})})
     master = master or LOCAL
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -205,10 +223,43 @@ def open_session(
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)  # otherwise Spark listens to the network
 
+    settings = {**_JVM, **_SETTINGS, "spark.driver.memory": memory, **_few_partitions(master)}
+    return _build(master, name, {**settings, **(config or {})})
+
+
+def _few_partitions(master: str) -> dict[str, str]:
+    """Return the number of partitions after an exchange on one host; clusters have Spark's own.
+
+    The jobs here exchange little data compared with the logs.
+    """
+    match = re.fullmatch(r"local(?:\[(\d+|\*)[^]]*\])?", master)
+    if match is None:
+        return {}
+    count = os.cpu_count() or 1 if match[1] == "*" else int(match[1] or 1)
+    return {"spark.sql.shuffle.partitions": str(max(8, 2 * count))}
+
+
+def _connect(url: str, config: Mapping[str, str]) -> "SparkSession":
+    missing = [name for name in _CONNECT if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"{url}: Spark Connect needs {', '.join(missing)}, which are not installed; get them"
+            " with: pip install 'pyspark[connect]'"
+        )
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
-    settings = {**_CONFIG, "spark.driver.memory": memory, **(config or {})}
-    builder = SparkSession.Builder().master(master).appName(name)
+    spark = SparkSession.Builder().remote(url).getOrCreate()
+    for key, value in {**_SQL, **config}.items():
+        spark.conf.set(key, value)
+    return spark
+
+
+def _build(master: str | None, name: str, settings: Mapping[str, str]) -> "SparkSession":
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
+    builder = SparkSession.Builder().appName(name)
+    if master is not None:
+        builder = builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

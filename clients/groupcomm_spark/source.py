@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from groupcomm_spark.reading.readers import BatchReader, StreamReader
-    from groupcomm_spark.sink.writer import GroupCommStreamWriter
+    from groupcomm_spark.sink.writer import GroupCommBatchWriter, GroupCommStreamWriter
 
 
 class GroupCommDataSource(DataSource):
@@ -42,9 +42,9 @@ class GroupCommDataSource(DataSource):
             ConfigError: an option is wrong, or the user's own schema is.
         """
         from groupcomm_spark.reading.options import names_of, parse_options  # noqa: PLC0415
-        from groupcomm_spark.reading.readers import BatchReader  # noqa: PLC0415 - needs pyarrow
+        from groupcomm_spark.reading.readers import batch_reader  # noqa: PLC0415 - needs pyarrow
 
-        return BatchReader(parse_options(self.options, streams=False), names_of(schema))
+        return batch_reader(parse_options(self.options, streams=False), names_of(schema))
 
     def streamReader(self, schema: "StructType") -> "StreamReader":
         """Return the reader of ``spark.readStream``.
@@ -56,6 +56,16 @@ class GroupCommDataSource(DataSource):
         from groupcomm_spark.reading.readers import StreamReader  # noqa: PLC0415
 
         return StreamReader(parse_options(self.options), names_of(schema))
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "GroupCommBatchWriter":
+        """Return the writer of a frame.
+
+        Raises:
+            ConfigError: an option or a column is wrong.
+        """
+        from groupcomm_spark.sink.writer import open_batch_writer  # noqa: PLC0415
+
+        return open_batch_writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "GroupCommStreamWriter":
         """Return the sink of a streaming query.

@@ -67,7 +67,7 @@ MODULES: Final[dict[str, tuple[str, ...] | None]] = {
     "groupcomm_client.committed.log": None,
     "pyspark_groupcomm": None,
     "groupcomm_spark.session": ("open_session",),
-    "groupcomm_spark.logs": ("name_logs", "read_logs"),
+    "groupcomm_spark": None,
     "groupcomm_spark.verify.job": (*("History", "compare_agreed", "verify", "verify_folders"),),
     "groupcomm_spark.verify.verdict": ("Verdict", "Violation"),
     "groupcomm.sim.settings": ("Options", "Settings", "draw_settings", "plain_settings"),

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from examples.common.command import new_parser, run
-from examples.pipeline.stages import play_demo, play_vehicle, report, say, verify
+from examples.pipeline.stages import play_demo, play_vehicle, report, say, tell_members, verify
 
 EPILOG = """\
 example: python -m examples.pipeline --to build/spark
@@ -45,6 +45,8 @@ async def look(options: argparse.Namespace) -> int:
         logs = [options.to / name / daemon for daemon in ("alfa", "bravo")]
         say(f"{name}: did every level keep its promise?")
         verify(*logs)
+        say(f"{name}: who was a member when?")
+        tell_members(logs[0])
         say(f"{name}: what happened?")
         report(options.to / f"{name}.html", *map(str, logs), *more)
     say(f"look at {options.to / 'vehicle.html'} and {options.to / 'demo.html'}")

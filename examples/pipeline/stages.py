@@ -13,12 +13,14 @@ from typing import Any, Final
 import attrs
 import trio
 
+import groupcomm_spark
 from examples.common.stage import Network
 from examples.vehicle.runs import Setup, run_once
 from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
 from groupcomm_client import connect
 from groupcomm_log.reader import LogReader
+from groupcomm_spark.session import open_session
 from groupcomm_spark.telemetry.alarms import read_kinds
 from groupcomm_tools.cli import main as groupcomm
 from groupcomm_tools.local_cluster import lines_of
@@ -204,6 +206,15 @@ def verify(*logs: Path) -> None:
     """
     if groupcomm(["spark", "verify", *map(str, logs)]):
         raise StageFailed("a promise was broken; the violations stand above")
+
+
+def tell_members(log: Path) -> None:
+    """Print who was a member of which group, from which row of a log to which."""
+    members = groupcomm_spark.membership(open_session(), log).orderBy("group", "from_row")
+    for row in members.collect():
+        end = "its end" if row["left"] is None else f"row {row['to_row']} ({row['left']})"
+        begin = f"row {row['from_row']} ({row['joined']})"
+        print(f"{row['who']} was in {row['group']} from {begin} of {row['log']} to {end}")
 
 
 def report(page: Path, *options: str) -> None:

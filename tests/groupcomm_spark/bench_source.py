@@ -3,7 +3,7 @@
     python -m tests.groupcomm_spark.bench_source --rows 2000000 --json
 
 makes a log as a recorder fills it, reads all of it in several ways, each once to warm up and then
-three times, and prints the medians. Where nothing else is said all rows go to Spark's sink `noop`.
+three times in turn, and prints the medians, beside those of Spark's own reader of the same folder.
 """
 
 import argparse
@@ -15,23 +15,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
+import groupcomm_spark
 from groupcomm_log.reader import LogReader
-from groupcomm_log.schema import MESSAGE, ROWS, SCHEMA
+from groupcomm_log.schema import MESSAGE, ROWS
 from groupcomm_log.writer import LogWriter
 from groupcomm_spark.session import open_session
 from tests.groupcomm_log.make import QuickDisk
 from tests.groupcomm_spark.standalone import standalone
 
 BATCH: Final = 2000
-TEN: Final = (
-    *("epoch", "row", "received", "stamp", "ring", "sender", "number", "level", "type", "data"),
-)
 PAYLOAD_BYTES: Final = 100
 _LEVELS: Final = ("FIFO", "CAUSAL", "AGREED", "AGREED", "SAFE")
 
@@ -78,18 +78,21 @@ def _batch(start: int, count: int, chance: random.Random) -> pa.RecordBatch:
 # ---- one configuration, in a process of its own ----
 
 
-def measure(master: str, folder: Path, rounds: int) -> dict[str, float]:
-    """Seconds to read a log in each way."""
-    spark = open_session(master, name="groupcomm bench")
+QUESTIONS: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
+    "all": lambda frame: frame,
+    "groupBy": lambda frame: frame.groupBy("sender", "level").count(),
+    "count": lambda frame: frame.groupBy().count(),
+    "where": lambda frame: frame.where("row < 1000"),
+}
 
-    def run_batch(format_: str, **options: str) -> None:
-        frame = spark.read.format(format_).options(**options).load(str(folder))
-        frame.write.format("noop").mode("overwrite").save()
+
+def measure(master: str, folder: Path, rounds: int) -> dict[str, float]:
+    """Seconds to answer questions by Spark's own reader, `read` and the source, and by a stream."""
+    spark = open_session(master, name="groupcomm bench")
 
     def run_stream() -> None:
         with TemporaryDirectory() as checkpoint:
             frame = spark.readStream.format("groupcomm").load(str(folder))
-            frame = frame.select(*SCHEMA.names)
             query = (
                 frame.writeStream.format("noop")
                 .option("checkpointLocation", checkpoint)
@@ -98,21 +101,32 @@ def measure(master: str, folder: Path, rounds: int) -> dict[str, float]:
             )
             query.awaitTermination()
 
-    def count(format_: str) -> None:
-        spark.read.format(format_).load(str(folder)).groupBy("level", "sender").count().collect()
+    readers: dict[str, Callable[[], DataFrame]] = {
+        "parquet": lambda: spark.read.parquet(str(folder)),
+        "read": lambda: groupcomm_spark.read(spark, folder),
+        "source": lambda: spark.read.format("groupcomm").load(str(folder)),
+        "source of three columns": lambda: (
+            spark.read.format("groupcomm").option("columns", "row,sender,level").load(str(folder))
+        ),
+    }
+
+    def answer(read: Callable[[], DataFrame], ask: Callable[[DataFrame], DataFrame]) -> None:
+        ask(read()).write.format("noop").mode("overwrite").save()
 
     ways: dict[str, Callable[[], None]] = {
-        "parquet": lambda: run_batch("parquet"),
-        "source": lambda: run_batch("groupcomm"),
-        "source without payload": lambda: run_batch("groupcomm", payload="false"),
-        "source, counted by sender": lambda: count("groupcomm"),
-        "source, ten columns": lambda: run_batch("groupcomm", columns=",".join(TEN)),
-        "source, three columns": lambda: run_batch("groupcomm", columns="row,sender,level"),
-        "stream": run_stream,
+        f"{question}: {reader}": partial(answer, read, ask)
+        for question, ask in QUESTIONS.items()
+        for reader, read in readers.items()
     }
-    found = {name: _median(way, rounds) for name, way in ways.items()}
+    ways["all: stream"] = run_stream
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds + 1):  # in turn, so that a busy host slows all of them
+        for name, way in ways.items():
+            began = time.perf_counter()
+            way()
+            times[name].append(time.perf_counter() - began)
     spark.stop()
-    return found
+    return {name: statistics.median(each[1:]) for name, each in times.items()}
 
 
 def _median(way: Callable[[], None], rounds: int) -> float:
@@ -192,7 +206,8 @@ def main() -> None:
     print(f"without Spark {speeds.pop('without Spark'):>25,} rows/s")
     for name, ways in speeds.items():
         for way, speed in ways.items():
-            print(f"{name:<12} {way:<25} {speed:>12,} rows/s")
+            ratio = ways[way.partition(":")[0] + ": parquet"] / speed
+            print(f"{name:<12} {way:<33} {speed:>12,} rows/s {ratio:>7.2f} times parquet's time")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from groupcomm_log.schema import ROWS
 from groupcomm_log.writer import LogWriter
-from groupcomm_spark.logs import read_logs
+from groupcomm_spark.logs import read
 from groupcomm_spark.session import open_session
 from groupcomm_spark.verify.files import check_files
 from groupcomm_spark.verify.job import compare_agreed, verify
@@ -59,7 +59,7 @@ def make(folder: Path, rows: int) -> list[Path]:
 def measure(folders: list[Path], master: str, rounds: int) -> dict[str, object]:
     """Return the last round's rows a second, by the clock and by one processor's."""
     spark = open_session(master, name="bench_verify")
-    logs = read_logs(spark, folders)
+    logs = read(spark, *folders)
     rows = logs.count()
     figures: dict[str, object] = {"rows": rows, "master": master}
 

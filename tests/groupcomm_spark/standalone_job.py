@@ -7,11 +7,14 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+import groupcomm_spark
 from groupcomm_spark.session import open_session
+from groupcomm_spark.verify.job import verify_folders
 from tests.groupcomm_spark.standalone import QUICK_START
 
 _CONFIG = {
@@ -37,7 +40,10 @@ def main(master: str, log: str, checkpoint: str) -> None:
     spark = open_session(master, memory="512m", config=_CONFIG)
     schema = "row bigint, worker string"
     options = {"rowsPerTask": "10", "columns": "row"}
-    found: dict[str, list[list[object]]] = {"batch": [], "stream": []}
+    rows = groupcomm_spark.read(spark, log, columns=["row"]).count()
+    verdict = verify_folders(spark, [log])
+    found: dict[str, Any] = {"batch": [], "stream": [], "read": rows, "verified": verdict.rows}
+    found["damage"] = verdict.counts["damage"]
 
     def take(frame: DataFrame, number: int) -> None:
         found["stream"] += [list(row) for row in frame.collect()]

@@ -17,7 +17,7 @@ from groupcomm_log.schema import GAP, MESSAGE, rows_of
 from groupcomm_log.writer import LogWriter
 from groupcomm_spark.channel.job import Way, find_clocks, make_model
 from groupcomm_spark.commands.report import sent_at
-from groupcomm_spark.logs import read_logs
+from groupcomm_spark.logs import read
 from groupcomm_tools.cli import main
 from tests.groupcomm_log.make import QuickDisk
 
@@ -114,7 +114,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, to_bravo: Sent) -> list[Pa
 def test_the_job_finds_what_is_counted_without_spark(
     spark: SparkSession, folders: list[Path], to_bravo: Sent
 ) -> None:
-    logs = read_logs(spark, folders).where("sender is null or sender != '#bob#bravo/1'")
+    logs = read(spark, *folders).where("sender is null or sender != '#bob#bravo/1'")
     found = make_model(logs, sent_us=sent_at(0))
     by_clock = [(s, None if a is None else round(a + AHEAD_S, 6)) for s, a in to_bravo]
     wanted = fit_channel("UNRELIABLE", OTHER, count_link(by_clock))
@@ -135,7 +135,7 @@ def test_the_job_finds_what_is_counted_without_spark(
 def test_numbers_that_no_log_has_are_lost_if_all_is_recorded(
     spark: SparkSession, folders: list[Path], to_bravo: Sent
 ) -> None:
-    logs = read_logs(spark, folders[1:]).where("level is null or level = 'UNRELIABLE'")
+    logs = read(spark, *folders[1:]).where("level is null or level = 'UNRELIABLE'")
     nothing, all_of_it = (
         make_model(logs, sent_us=sent_at(0), all_recorded=all_recorded).channel("UNRELIABLE")
         for all_recorded in (False, True)

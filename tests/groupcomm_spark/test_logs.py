@@ -9,7 +9,8 @@ from groupcomm_log.errors import LogError
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import MESSAGE, SCHEMA, VIEW, rows_of
 from groupcomm_log.writer import LogWriter
-from groupcomm_spark.logs import name_logs, read_logs
+from groupcomm_spark.logs import read
+from groupcomm_spark.reading.options import name_logs
 from tests.groupcomm_log.make import QuickDisk
 
 ROWS = [
@@ -37,7 +38,7 @@ def test_sealed_and_live_rows_are_read_as_they_were_written(
     spark: SparkSession, tmp_path: Path, sealed: int
 ) -> None:
     writer = make_log(tmp_path / "alfa", ROWS, sealed)
-    logs = read_logs(spark, [tmp_path / "alfa"])
+    logs = read(spark, tmp_path / "alfa")
     found = logs.orderBy("row").toArrow().to_pylist()
     assert [row.pop("log") for row in found] == ["alfa"] * len(ROWS)
     wanted = [row for batch in LogReader(tmp_path / "alfa").batches() for row in batch.to_pylist()]
@@ -49,7 +50,7 @@ def test_several_logs_are_distinguished(spark: SparkSession, tmp_path: Path) -> 
     folders = [tmp_path / "alfa", tmp_path / "bravo", tmp_path / "more" / "alfa"]
     for count, folder in enumerate(folders, 1):
         make_log(folder, ROWS[:count], sealed=1).close()
-    found = read_logs(spark, folders, ["row"]).groupBy("log").count().collect()
+    found = read(spark, *folders, columns=["row"]).groupBy("log").count().collect()
     assert {row["log"]: row["count"] for row in found} == {
         str(folders[0]): 1,
         "bravo": 2,
@@ -60,12 +61,12 @@ def test_several_logs_are_distinguished(spark: SparkSession, tmp_path: Path) -> 
 
 def test_only_wanted_columns_are_there(spark: SparkSession, tmp_path: Path) -> None:
     make_log(tmp_path, ROWS, sealed=2).close()
-    assert read_logs(spark, [tmp_path], ["row", "kind"]).columns == ["log", "row", "kind"]
-    assert read_logs(spark, [tmp_path]).columns == ["log", *SCHEMA.names]
+    assert read(spark, tmp_path, columns=["row", "kind"]).columns == ["log", "row", "kind"]
+    assert read(spark, tmp_path).columns == ["log", *SCHEMA.names]
 
 
 def test_what_is_no_log_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(LogError, match="there is no log"):
-        read_logs(spark, [tmp_path / "nothing"])
+        read(spark, tmp_path / "nothing")
     with pytest.raises(LogError, match="no log is named"):
-        read_logs(spark, [])
+        read(spark)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from groupcomm.errors import ConfigError
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, TRANSITION
 from groupcomm_spark.commands.report import read_sites, sent_at
-from groupcomm_spark.logs import read_logs
+from groupcomm_spark.logs import read
 from groupcomm_spark.report.figures import DelayKey, Figures, count_delays, gather, site_of
 from groupcomm_spark.report.histogram import PER_DOUBLING, later_than, percentile_ms
 from groupcomm_spark.report.page import grouped_delays, make_page
@@ -161,7 +161,7 @@ def test_messages_may_tell_when_they_were_sent(
     rows = [message(25, ANN, n, "UNRELIABLE", data=each) for n, each in enumerate(data, 1)]
     rows.append(message(4, ANN, 4, "UNRELIABLE", data=data[0]))
     make_log(tmp_path, rows, sealed=2).close()
-    logs, sites = read_logs(spark, [tmp_path]), {"alfa": "north"}
+    logs, sites = read(spark, tmp_path), {"alfa": "north"}
     if all_figures:
         found = gather(logs, sites=sites, sent_us=sent_at(4))
     else:
@@ -186,7 +186,18 @@ def test_figures_of_no_messages_have_a_page() -> None:
 @pytest.mark.long
 def test_logs_without_messages_have_a_report(spark: SparkSession, tmp_path: Path) -> None:
     make_log(tmp_path, [view(0, "1.alfa.a", "alfa")], sealed=0).close()
-    check_empty(make_page(gather(read_logs(spark, [tmp_path]))))
+    check_empty(make_page(gather(read(spark, tmp_path))))
+
+
+def test_rows_without_a_time_of_receipt_are_counted_and_left_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [view(0, "1.alfa.a", "alfa"), message(4, ANN, 1, "FIFO"), message(5, ANN, 2, "FIFO")]
+    rows += [{**row, "received": None} for row in rows[:2]]
+    make_log(tmp_path, rows, sealed=0).close()
+    found = gather(read(spark, tmp_path))
+    assert (found.messages, found.untimed, len(found.views)) == (2, 2, 1)
+    assert "2 rows have no time of receipt" in make_page(found)
 
 
 def check_empty(page: str) -> None:

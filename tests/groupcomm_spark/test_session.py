@@ -126,3 +126,16 @@ def test_an_error_of_spark_itself_is_one_sentence(spark: SparkSession) -> None:
         spark.read.parquet("/nowhere").count()
     assert "/nowhere" in plain(caught.value)
     assert "\n" not in plain(caught.value)
+
+
+def test_a_server_of_spark_connect_needs_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupcomm_spark.session._CONNECT", ("no_such_package",))
+    with pytest.raises(ConfigError, match=r"no_such_package.*pip install 'pyspark\[connect\]'"):
+        java.open_session("sc://localhost")
+
+
+@pytest.mark.parametrize(
+    ("master", "count"), [("local", "8"), ("local[16,2]", "32"), ("spark://host:7077", None)]
+)
+def test_few_partitions_are_for_one_host(master: str, count: str | None) -> None:
+    assert java._few_partitions(master).get("spark.sql.shuffle.partitions") == count

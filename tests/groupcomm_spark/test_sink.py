@@ -115,6 +115,22 @@ def rows(found: list[Batch[Message]]) -> list[tuple[int, int, str]]:
     ]
 
 
+def test_a_frame_is_written_once(
+    spark: SparkSession, tmp_path: Path, cluster: RunningCluster
+) -> None:
+    frame = spark.sql("select explode(array('x', 'y')) as data, 'g' as group")
+    writer = frame.write.format("groupcomm").option("address", cluster.address("a"))
+    writer = writer.option("staging", str(tmp_path / "staging")).option("timeout", "3")
+    with receiving(cluster, "g") as receiver:
+        writer.mode("append").save()
+        assert rows(batches(receiver, 1)) == [(0, 0, "x"), (0, 1, "y")]
+    assert list((tmp_path / "staging").iterdir()) == []
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
+        writer.option("address", str(tmp_path / "none")).mode("append").save()
+    assert plain(caught.value).endswith("write the frame again, as a new query")
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
 @pytest.mark.long
 def test_rows_come_once_over_restarts_and_replays(
     spark: SparkSession, tmp_path: Path, cluster: RunningCluster

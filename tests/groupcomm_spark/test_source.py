@@ -17,12 +17,12 @@ from groupcomm.errors import ConfigError
 from groupcomm_log.errors import LogDamaged, LogRemoved, LogReplaced
 from groupcomm_log.names import list_segments
 from groupcomm_log.reader import LogReader
-from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, SCHEMA, VIEW, Offset, rows_of
+from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, VIEW, Offset, rows_of
 from groupcomm_log.writer import LogWriter
 from groupcomm_spark.errors import plain
-from groupcomm_spark.logs import read_logs
-from groupcomm_spark.reading.options import KNOWN, Place, ReadOptions, parse_options
-from groupcomm_spark.reading.planning import Planner, to_tasks
+from groupcomm_spark.logs import read as read_logs
+from groupcomm_spark.reading.options import COLUMNS, KNOWN, LOG, Place, ReadOptions, parse_options
+from groupcomm_spark.reading.planning import Planner
 from groupcomm_spark.reading.rows import read_parts
 from tests.groupcomm_log.make import QuickDisk, crash, live_file, open_log
 
@@ -66,11 +66,11 @@ def load(spark: SparkSession, folder: Path, **options: str) -> DataFrame:
 def read(folder: Path, **options: str) -> list[dict[str, Any]]:
     """The same rows without Spark."""
     asked = parse_options({"path": str(folder), **options}, streams=False)
-    parts = Planner(folder, asked.first, asked.stop).parts()
+    planner = Planner(folder, asked.first, asked.stop)
     return [
         row
-        for task in to_tasks(parts, asked.rows_per_task)
-        for batch in read_parts(task, asked, asked.columns)
+        for task in planner.tasks(planner.parts(), asked.rows_per_task)
+        for batch in read_parts(task, asked, [name for name in asked.columns if name != LOG])
         for row in batch.to_pylist()
     ]
 
@@ -89,8 +89,9 @@ def test_sealed_and_live_rows_of_all_epochs_are_read_as_they_were_written(
     crash(make_epoch(tmp_path, [2], live=3))
     writer = make_epoch(tmp_path, [], live=2)
     log = load(spark, tmp_path)
-    assert log.schema.json() == read_logs(spark, [tmp_path]).drop("log").schema.json()
+    assert log.drop("log").schema == read_logs(spark, tmp_path).drop("log").schema
     found = log.orderBy("epoch", "row").toArrow().to_pylist()
+    assert {row.pop("log") for row in found} == {tmp_path.name}
     assert found == written(tmp_path)
     assert [row["epoch"] for row in found] == [1] * 7 + [2] * 5 + [3] * 2
     writer.close()
@@ -109,7 +110,7 @@ def test_options_say_which_rows_and_columns(spark: SparkSession, tmp_path: Path)
         (6, VIEW, None),
     ]
     without = load(spark, tmp_path, payload="false", rowsPerTask="3")
-    assert without.columns == [name for name in SCHEMA.names if name != "data"]
+    assert without.columns == [name for name in COLUMNS if name != "data"]
     tasks = [task for (task,) in without.select(spark_partition_id()).collect()]
     assert (len(tasks), len(set(tasks))) == (len(ROWS), 2), "several tasks share them"
 
@@ -207,7 +208,7 @@ def test_names_of_options_may_be_in_any_case() -> None:
     every["rowsPerTask"] = "100"
     every["failOnDataLoss"] = "false"
     wanted = ReadOptions(
-        folder=Path("/log"),
+        logs={Path("/log"): "log"},
         columns=("row",),
         groups=("a",),
         levels=("FIFO",),
@@ -279,7 +280,7 @@ def test_an_empty_log_has_no_rows(tmp_path: Path) -> None:
     assert read(tmp_path) == []
 
 
-def test_small_files_are_read_together_and_large_ones_in_shares(
+def test_tasks_have_nearly_the_same_number_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("groupcomm_log.sealed.GROUP_BYTES", 1)
@@ -288,30 +289,27 @@ def test_small_files_are_read_together_and_large_ones_in_shares(
         write(writer, 1)  # each call writes a row group
     writer._roll()
     writer.tend()
-    write(writer, 5)
-    tasks = to_tasks(Planner(tmp_path).parts(), 4)
-    assert [[(part.count, part.share) for part in task] for task in tasks] == [
-        [(2, (0, 1)), (1, (0, 1))],
-        [(2, (0, 1))],
-        *([(9, (which, 3))] for which in range(3)),
-        [(5, (0, 1))],
-    ]
+    for _ in range(5):
+        write(writer, 1)
+    planner = Planner(tmp_path, Place(None, 1))
+    tasks = planner.tasks(planner.parts(), 4)
     options = parse_options({"path": str(tmp_path)})
     read_by = [
         [row for batch in read_parts(task, options, ["row"]) for row in batch["row"].to_pylist()]
         for task in tasks
     ]
-    assert read_by[2:5] == [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
-    assert [row for rows in read_by for row in rows] == [*range(19)]
+    assert read_by == [[1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11], [12, 13, 14], [15, 16, 17, 18]]
+    assert tasks[4][0].at > 0
     flip_a_bit(tmp_path, 3)
-    assert rows_in(tmp_path, onDamage="skip", rowsPerTask="4") == [*range(6), *range(14, 19)]
+    assert rows_in(tmp_path, onDamage="skip", rowsPerTask="4") == [*range(6), 8, 11, *range(14, 19)]
     writer.close()
 
 
 def test_batches_are_not_tiny(tmp_path: Path) -> None:
     writer = make_epoch(tmp_path, [], live=100)
     options = parse_options({"path": str(tmp_path)})
-    (task,) = to_tasks(Planner(tmp_path).parts(), 100)
+    planner = Planner(tmp_path)
+    (task,) = planner.tasks(planner.parts(), 100)
     assert [batch.num_rows for batch in read_parts(task, options, ["row"])] == [100]
     writer.close()
 

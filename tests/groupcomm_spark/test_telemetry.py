@@ -15,7 +15,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
 from groupcomm_log.schema import GAP, MESSAGE
 from groupcomm_log.writer import LogWriter
-from groupcomm_spark.logs import read_logs
+from groupcomm_spark.logs import read
 from groupcomm_spark.telemetry.alarms import (
     Flow,
     MessageKind,
@@ -103,7 +103,7 @@ def test_windows_count_what_came_by_when_it_was_made(
 ) -> None:
     make_log(tmp_path / "log", traffic(6), sealed=20).close()
     kinds = read_kinds(kinds_file)
-    rows = windows_of(read_logs(spark, [tmp_path / "log"], COLUMNS), kinds).orderBy("start")
+    rows = windows_of(read(spark, tmp_path / "log", columns=COLUMNS), kinds).orderBy("start")
     windows = [to_window(each) for each in rows.toArrow().to_pylist()]
     assert [window.start for window in windows] == [START + timedelta(seconds=n) for n in range(6)]
     for window, wanted, alarms in zip(windows, WANTED, ALARMS, strict=True):

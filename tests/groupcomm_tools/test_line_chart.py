@@ -82,3 +82,11 @@ def test_ticks_lie_within_the_axis(low: float, span: float) -> None:
 @pytest.mark.parametrize(("value", "place"), [(1.0, 0.0), (10.0, 50.0), (100.0, 100.0)])
 def test_each_decade_takes_the_same_room(value: float, place: float) -> None:
     assert Scale(1.0, 100.0, 0.0, 100.0, True)(value) == pytest.approx(place)
+
+
+def test_a_long_title_is_smaller_so_that_it_fits() -> None:
+    long = "Deliveries that took longer, by site of the sender"
+    for title, size in (("short", "15"), (long, "12")):
+        root = ET.fromstring(draw(title, [panel({"one": [(0.0, 1.0)]})]))
+        (written,) = [each for each in root.findall(f"{SVG}text") if each.text == title]
+        assert written.get("font-size") == size

@@ -141,7 +141,24 @@ def test_what_is_wrong_with_a_log_is_reported(log: str, capsys: pytest.CaptureFi
     assert main(["log", "diff", log, log]) == 1
 
 
-@pytest.mark.parametrize("words", [["cat"], ["check"], ["diff", "."]])
+def test_a_log_is_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("groupcomm_log.compaction.WAIT_S", 0)
+    writer = open_log(tmp_path)
+    for _ in range(3):
+        writer.append(rows_of(ROWS))
+        writer._roll()
+        writer.tend()
+    writer.close()
+    assert main(["log", "compact", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "3 files became 1, 18 rows were written anew\n"
+    assert main(["log", "compact", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"before": 1, "after": 1, "rows": 0}
+    assert main(["log", "check", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("words", [["cat"], ["check"], ["compact"], ["diff", "."]])
 def test_a_folder_without_a_log_is_reported(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,8 +24,8 @@ from groupcomm_log.channel.fitting import (
 from groupcomm_log.channel.losses import WIDTH
 from groupcomm_log.channel.model import OTHER, SAME, ChannelModel, Clock
 from groupcomm_log.schema import GAP, MESSAGE
-from groupcomm_spark.logs import LOG
 from groupcomm_spark.progress import Progress, Say, quiet
+from groupcomm_spark.reading.options import LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -88,7 +88,7 @@ def make_model(
     """Return the model of the channel that the messages of these logs have met.
 
     Args:
-        logs: the frame of `read_logs`, with at least COLUMNS.
+        logs: the frame of `groupcomm_spark.read`, with at least COLUMNS.
         sent_us: the time at which a message was sent, microseconds since 1970; None for the time at
             which it was numbered, which UNRELIABLE messages do not have.
         correct_clocks: whether to subtract the offsets of clocks, as the least delays show them,

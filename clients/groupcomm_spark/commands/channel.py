@@ -54,9 +54,9 @@ def run(options: argparse.Namespace) -> int:
     """Write the model and print its summary; return 0."""
     # ruff: noqa: PLC0415 - extras
     from groupcomm_spark.channel.job import COLUMNS, make_model
-    from groupcomm_spark.logs import read_logs
+    from groupcomm_spark.logs import read
 
-    logs = read_logs(session_of(options), options.folders, COLUMNS)
+    logs = read(session_of(options), *options.folders, columns=COLUMNS)
     model = make_model(
         logs,
         sent_us=None if options.sent_at is None else sent_at(options.sent_at),

@@ -1,8 +1,10 @@
 """Options that the subcommands share."""
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
+from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_folder, natural
 from groupcomm_spark.progress import Say, quiet, say
 from groupcomm_spark.session import LOCAL, MEMORY, open_session
@@ -32,10 +34,27 @@ def add_sent_at_option(parser: argparse.ArgumentParser) -> None:
 def add_spark_options(parser: argparse.ArgumentParser) -> None:
     """Declare where Spark runs."""
     parser.add_argument(
-        "--master", metavar="URL", help=f"local[N], or a cluster: spark://HOST:PORT ({LOCAL})"
+        "--master",
+        metavar="URL",
+        help=f"local[N]; a cluster: spark://HOST:PORT; or Spark Connect: sc://HOST:PORT ({LOCAL})",
     )
     parser.add_argument(
         "--memory", default=MEMORY, metavar="SIZE", help=f"memory of Spark's driver ({MEMORY})"
+    )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark; may be repeated",
+    )
+    parser.add_argument(
+        "--packages", metavar="NAMES", help="packages of Maven for Spark, by commas"
+    )
+    parser.add_argument(
+        "--submit",
+        metavar="OPTIONS",
+        help="further options of spark-submit, as one argument: '--executor-memory 4g'",
     )
     parser.add_argument("--quiet", action="store_true", help="print no progress")
 
@@ -50,10 +69,30 @@ def session_of(options: argparse.Namespace) -> "SparkSession":
 
     for folder in options.folders:
         list_segments(folder)
+    config = read_config(options.conf)
+    if options.packages:
+        config["spark.jars.packages"] = options.packages
+    if options.submit:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{options.submit} pyspark-shell"
     progress_printer(options)(f"starting Spark at {options.master or LOCAL}")
     return open_session(
-        options.master, name=f"groupcomm spark {options.name}", memory=options.memory
+        options.master,
+        name=f"groupcomm spark {options.name}",
+        memory=options.memory,
+        config=config,
     )
+
+
+def read_config(texts: list[str]) -> dict[str, str]:
+    """Return settings of Spark.
+
+    Raises:
+        ConfigError: a text is not KEY=VALUE.
+    """
+    for text in texts:
+        if "=" not in text:
+            raise ConfigError(f"--conf is {text!r}; write KEY=VALUE")
+    return dict(text.split("=", 1) for text in texts)
 
 
 def progress_printer(options: argparse.Namespace) -> Say:

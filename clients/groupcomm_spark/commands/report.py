@@ -46,12 +46,12 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or (None if options.json else Path("report.html"))
 
     # ruff: noqa: PLC0415 - extras
-    from groupcomm_spark.logs import read_logs
+    from groupcomm_spark.logs import read
     from groupcomm_spark.report.figures import COLUMNS, gather
     from groupcomm_spark.report.page import as_json, make_page
 
     spark = session_of(options)
-    logs = read_logs(spark, options.folders, COLUMNS)
+    logs = read(spark, *options.folders, columns=COLUMNS)
     sent_us = None if options.sent_at is None else sent_at(options.sent_at)
     found = gather(logs, sites=sites, sent_us=sent_us, tell=progress_printer(options))
     if output is not None:

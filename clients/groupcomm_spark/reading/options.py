@@ -1,20 +1,32 @@
 """Options and columns of the format "groupcomm" for reading."""
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
-from groupcomm_log.schema import KINDS, SCHEMA, schema_of
+from groupcomm_log.schema import KINDS, SCHEMA
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+
+
+LOG: Final = "log"
+"""The column with the name of the log; the other columns are those of a log."""
+
+_FIELDS: Final = pa.schema([pa.field(LOG, pa.string()), *SCHEMA])
+
+COLUMNS: Final = tuple(_FIELDS.names)
 
 
 class Place(NamedTuple):
@@ -34,7 +46,7 @@ class ReadOptions:
     """Checked options.
 
     Attributes:
-        folder: folder of the log.
+        logs: the name of each log, by its folder.
         columns: the names of columns, in order.
         groups: the groups: only rows that concern one of them, and rows without a group; empty for
             all rows.
@@ -51,7 +63,7 @@ class ReadOptions:
         fail_on_loss: a stream fails if rows that it has not read were removed; else it continues.
     """
 
-    folder: Path
+    logs: Mapping[Path, str]
     columns: tuple[str, ...]
     groups: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
@@ -64,6 +76,11 @@ class ReadOptions:
     start: str | Place = EARLIEST
     fail_on_loss: bool = True
 
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the first log; a stream reads one."""
+        return next(iter(self.logs))
+
 
 _OF_STREAMS: Final = ("startingOffset", "maxRowsPerBatch", "failOnDataLoss")
 
@@ -72,6 +89,9 @@ KNOWN: Final = (
     "rowsPerTask",
     *_OF_STREAMS,
 )
+
+_OF_TABLES: Final = "owner"
+"""An option that Spark passes only for tables of its catalog."""
 
 _PLACE: Final = re.compile(r"(?:(\d{1,18}):)?(\d{1,18})")
 _PLACES: Final = "the number of a row, or EPOCH:ROW"
@@ -90,7 +110,12 @@ def parse_options(options: Mapping[str, str], *, streams: bool = True) -> ReadOp
     """
     given = {name.lower(): text for name, text in options.items()}
     allowed = KNOWN if streams else [name for name in KNOWN if name not in _OF_STREAMS]
-    for name in given.keys() - {known.lower() for known in allowed}:
+    if _OF_TABLES in given:
+        raise ConfigError(
+            "CREATE TABLE: Spark does not pass the options of a table to formats in Python; use"
+            " CREATE TEMPORARY VIEW log USING groupcomm OPTIONS (path 'chat-log')"
+        )
+    for name in given.keys() - {known.lower() for known in allowed} - {"paths"}:
         raise ConfigError(f"{_spelled(name)}: {_why_not(name)}; options are {', '.join(allowed)}")
     return _Parser(given).parse()
 
@@ -103,6 +128,37 @@ def _why_not(name: str) -> str:
     return "only readStream has this option" if _spelled(name) in KNOWN else "no such option"
 
 
+def folders_of(*paths: str | Path) -> list[Path]:
+    """Return the folders that paths and patterns (`logs/*`) name, absolute: workers run elsewhere.
+
+    Raises:
+        ConfigError: a path is not one of a file system, or nothing has a name like the pattern.
+    """
+    found: list[Path] = []
+    for path in map(str, paths):
+        scheme, separator, rest = path.partition("://")
+        if separator and scheme != "file":
+            raise ConfigError(
+                f"path: {path} is not a folder of this host; give one that is mounted"
+            )
+        one = Path(rest if separator else path.removeprefix("file:")).absolute()
+        is_pattern = has_magic(path) and not one.exists()
+        root = Path(one.anchor)
+        matching = root.glob(str(one.relative_to(root))) if is_pattern else [one]
+        folders = sorted(each for each in matching if each.is_dir() or not is_pattern)
+        if not folders:
+            raise ConfigError(f"path: no folder has a name like {path}")
+        found += folders
+    return list(dict.fromkeys(found))
+
+
+def name_logs(folders: Iterable[Path]) -> dict[Path, str]:
+    """Return the name of each log: that of its folder, or the path where names are equal."""
+    names = {folder: folder.resolve().name for folder in folders}
+    counts = Counter(names.values())
+    return {folder: name if counts[name] == 1 else str(folder) for folder, name in names.items()}
+
+
 class _Parser:
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given
@@ -110,7 +166,7 @@ class _Parser:
     def parse(self) -> ReadOptions:
         payload = self._one_of("payload", {"true": True, "false": False}, default=True)
         return ReadOptions(
-            folder=self._folder(),
+            logs=name_logs(self._folders()),
             columns=self._columns(payload=payload),
             groups=self._several("groups"),
             levels=self._several("levels", [level.name for level in ServiceLevel], str.upper),
@@ -128,27 +184,21 @@ class _Parser:
         text = self._given.get(name.lower())
         return None if text is None else text.strip()
 
-    def _folder(self) -> Path:
-        text = self._given.get("path")
-        if not text:
+    def _folders(self) -> list[Path]:
+        texts = json.loads(self._given.get("paths") or "[]") or [self._given.get("path")]
+        if not texts[0]:
             raise ConfigError("path: it is missing; it is the folder of a log: load('chat-log')")
-        scheme, separator, rest = text.partition("://")
-        if separator and scheme != "file":
-            raise ConfigError(
-                f"path: {text} is not a folder of this host; give one that is mounted"
-            )
-        path = Path(rest if separator else text.removeprefix("file:"))
-        return path.absolute()  # workers run elsewhere
+        return folders_of(*texts)
 
     def _columns(self, *, payload: bool) -> tuple[str, ...]:
-        named = self._several("columns", SCHEMA.names)
+        named = self._several("columns", COLUMNS)
         if payload:
-            return named or tuple(SCHEMA.names)
+            return named or COLUMNS
         if "data" in named:
             raise ConfigError(
                 "payload: false, and data is among the columns; leave one of them out"
             )
-        return named or tuple(name for name in SCHEMA.names if name != "data")
+        return named or tuple(name for name in COLUMNS if name != "data")
 
     def _several(
         self, name: str, allowed: list[str] | tuple[str, ...] = (), fold: Callable[[str], str] = str
@@ -197,9 +247,14 @@ class _Parser:
         return place
 
 
-def spark_schema(names: Sequence[str]) -> StructType:
-    """Return the Spark schema of some of the columns, in this order."""
-    return from_arrow_schema(schema_of(names))
+def arrow_schema(names: Iterable[str]) -> pa.Schema:
+    """Return the schema of some of COLUMNS, in this order."""
+    return pa.schema([_FIELDS.field(name) for name in names])
+
+
+def spark_schema(names: Iterable[str]) -> StructType:
+    """Return the same for Spark."""
+    return from_arrow_schema(arrow_schema(names))
 
 
 def names_of(schema: StructType) -> tuple[str, ...]:
@@ -208,7 +263,7 @@ def names_of(schema: StructType) -> tuple[str, ...]:
     Raises:
         ConfigError: a log has no such column, or one of another type.
     """
-    known = {field.name: field.dataType for field in spark_schema(SCHEMA.names)}
+    known = {field.name: field.dataType for field in spark_schema(COLUMNS)}
     for field in schema:
         if field.name not in known:
             raise ConfigError(

@@ -1,11 +1,11 @@
-"""Plans which rows of which files are read, from the names of the files: no sealed file is
-opened.
+"""Plans which rows of which files are read, from the names of the files.
+
+Only the footers of sealed files that several tasks share are read.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from groupcomm_log.live import Frame, read_frames
 from groupcomm_log.names import Segment
 from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import Offset
+from groupcomm_log.sealed import group_starts
 from groupcomm_spark.reading.options import Place
 
 _TRIES: Final = 10
@@ -28,20 +29,21 @@ class Part:
         start: number of the first row.
         stop: number after the last row.
         at: for a live file, the offset of a batch with rows at or before the first one.
-        share: for a whole sealed file, (2, 5) for the third of five nearly equal shares of the
-            rows.
     """
 
     segment: Segment
     start: int
     stop: int
     at: int = 0
-    share: tuple[int, int] = (0, 1)
 
     @property
     def count(self) -> int:
         """Return the number of rows, if none is missing."""
         return self.stop - self.start
+
+    def within(self, first: int, stop: int) -> "Part":
+        """Return the part of it that is in a range of rows; it may have none."""
+        return replace(self, start=max(self.start, first), stop=min(self.stop, stop))
 
     @property
     def begin(self) -> Offset:
@@ -118,6 +120,41 @@ class Planner:
             rows -= part.count
         return stop
 
+    def tasks(self, parts: list[Part], most: int) -> list[Task]:
+        """Return tasks of nearly the same number of rows, none of them without rows.
+
+        Args:
+            parts: parts in order, as `parts` returned them.
+            most: approximate rows of a task, which has at least a row group of a sealed file, or
+                what was appended at once to a live one.
+        """
+        pieces = [piece for part in parts for piece in self._pieces(part, most)]
+        rows = sum(piece.count for piece in pieces)
+        count = -(-rows // max([most, *(piece.count for piece in pieces)]))
+        tasks: dict[int, Task] = {}
+        before = 0
+        for piece in pieces:
+            at = (2 * before + piece.count) * count // (2 * rows)  # that of its middle
+            tasks[at] = _with(tasks.get(at, ()), piece)
+            before += piece.count
+        return [*tasks.values()]
+
+    def _pieces(self, part: Part, most: int) -> list[Part]:
+        """Return a part as several ones, of which a task may read any number."""
+        if part.count <= most:
+            return [part]
+        live = self._live.get(part.segment.path)
+        try:
+            starts = group_starts(part.segment) if live is None else live.rows
+        except FileNotFoundError:
+            return [part]  # its rows are elsewhere by now, as whoever reads it finds
+        inner = [row for row in starts if part.start < row < part.stop]
+        pieces = [
+            replace(part, start=start, stop=stop)
+            for start, stop in pairwise([part.start, *inner, part.stop])
+        ]
+        return [self._from_byte(piece) for piece in pieces]
+
     def _all(self) -> list[Part]:
         """Return all files with rows, with the rows that count in each."""
         for place in (self._first, self._stop):
@@ -149,41 +186,32 @@ class Planner:
         ends = [Place(*stop)] if stop is not None else []
         ends += [self._stop] if self._stop is not None else []
         last = min((_row_in(epoch, place, part) for place in ends), default=part.stop)
-        return replace(part, start=max(part.start, first), stop=min(part.stop, last))
+        return part.within(first, last)
 
     def _from_byte(self, part: Part) -> Part:
         live = self._live.get(part.segment.path)
         return part if live is None else replace(part, at=live.byte_of(part.start))
 
 
-def to_tasks(parts: Iterable[Part], most: int) -> list[Task]:
-    """Return tasks: small consecutive parts together, and a large part in shares.
-
-    Args:
-        parts: parts in order.
-        most: approximate rows of a task; a share of a file consists of whole row groups.
-    """
-    tasks: list[Task] = []
-    rows = most
-    for part in parts:
-        if rows + part.count > most:
-            shares = -(-part.count // most) if part.is_whole else 1
-            tasks += [(replace(part, share=(which, shares)),) for which in range(shares)]
-            rows = part.count
-        else:
-            tasks[-1] += (part,)
-            rows += part.count
-    return tasks
+def _with(task: Task, piece: Part) -> Task:
+    """Return a task with another piece, perhaps of the file that it ends with."""
+    if task and task[-1].segment == piece.segment:
+        return (*task[:-1], replace(task[-1], stop=piece.stop))
+    return (*task, piece)
 
 
 class _LiveFile:
-    """The known part of a live file: only its new part is read again."""
+    """The known part of a live file: only its new part is read again.
+
+    Attributes:
+        rows: the first row of each batch.
+    """
 
     def __init__(self, segment: Segment) -> None:
         self._path = segment.path
         self._at = 0
         self._stop = segment.first.row
-        self._rows: list[int] = []  # the first row of each batch
+        self.rows: list[int] = []
         self._bytes: list[int] = []  # the offset of each batch
 
     def read_new(self) -> int:
@@ -192,14 +220,14 @@ class _LiveFile:
             if isinstance(each, Frame):
                 self._at = each.end
                 if each.count:
-                    self._rows.append(each.first)
+                    self.rows.append(each.first)
                     self._bytes.append(each.at)
                     self._stop = each.first + each.count
         return self._stop
 
     def byte_of(self, row: int) -> int:
         """Return the offset of a batch that begins at or before a row."""
-        found = bisect_right(self._rows, row) - 1
+        found = bisect_right(self.rows, row) - 1
         return self._bytes[found] if found >= 0 else 0
 
 

@@ -1,5 +1,7 @@
 """Reads the rows of parts of a log, on Spark's workers."""
 
+import os
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -8,13 +10,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupcomm_log.errors import Damage, LogDamaged, LogRemoved
+from groupcomm_log.errors import Damage, LogDamaged, LogError, LogRemoved
 from groupcomm_log.live import read_frames
 from groupcomm_log.names import Segment, list_segments
 from groupcomm_log.recovery import lost_rows
-from groupcomm_log.schema import GAP, MESSAGE, OFFSET, schema_of
+from groupcomm_log.schema import GAP, MESSAGE, OFFSET
 from groupcomm_log.sealed import check_sealed, read_sealed
-from groupcomm_spark.reading.options import ReadOptions
+from groupcomm_spark.reading.options import LOG, ReadOptions, arrow_schema
 from groupcomm_spark.reading.planning import Part
 
 BATCH_ROWS: Final = 16_384
@@ -22,26 +24,51 @@ BATCH_ROWS: Final = 16_384
 
 
 def read_parts(
-    parts: Iterable[Part], options: ReadOptions, columns: Sequence[str]
+    parts: Iterable[Part],
+    options: ReadOptions,
+    columns: Sequence[str],
+    condition: pc.Expression | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of parts in order, as far as the options ask for them.
+
+    Args:
+        parts: the parts.
+        options: options of the query.
+        columns: names of columns, in this order.
+        condition: a condition on these columns that rows must fulfil; None for all.
 
     Raises:
         LogDamaged: bytes differ from those that were written, and the options do not allow skipping
             them.
         LogRemoved: rows were removed since this was planned, and the options do not allow that.
+        LogError: this host has no such folder, or this user may not read it.
         OSError: a file cannot be read.
     """
     wanted = _Wanted(options)
-    needed = list(dict.fromkeys([*columns, *wanted.columns, *OFFSET]))
-    schema = schema_of(columns)
+    stored = [name for name in columns if name != LOG]
+    needed = list(dict.fromkeys([*stored, *wanted.columns, *OFFSET]))
+    schema = arrow_schema(columns)
     batches = (
-        wanted.of(batch).select(columns)
+        _shaped(wanted.of(batch), options.logs[part.segment.path.parent], columns)
         for part in parts
         for batch in _PartReader(part, options, needed).batches()
     )
+    if condition is not None:
+        batches = (_where(batch, condition) for batch in batches)
     for batch in _larger(batches):
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _shaped(batch: pa.RecordBatch, log: str, columns: Sequence[str]) -> pa.RecordBatch:
+    if LOG not in columns:
+        return batch.select(columns)
+    names = pa.repeat(pa.scalar(log), batch.num_rows)
+    values = [names if name == LOG else batch[name] for name in columns]
+    return pa.RecordBatch.from_arrays(values, names=list(columns))
+
+
+def _where(batch: pa.RecordBatch, condition: pc.Expression) -> pa.RecordBatch:
+    return _joined(pa.Table.from_batches([batch]).filter(condition))
 
 
 def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,16 +84,15 @@ def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= BATCH_ROWS:
-            yield _joined(waiting)
+            yield _joined(pa.Table.from_batches(waiting))
             waiting, rows = [], 0
     if waiting:
-        yield _joined(waiting)
+        yield _joined(pa.Table.from_batches(waiting))
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+def _joined(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 
 
 # ---- which rows are wanted ----
@@ -123,25 +149,39 @@ class _PartReader:
             else:
                 yield from self._sealed()
         except FileNotFoundError:
-            sealed = self._sealed_since()
-            if sealed is None:
-                self._removed()
-            else:
-                yield from _PartReader(sealed, self._options, self._columns).batches()
+            for part in self._elsewhere():
+                yield from _PartReader(part, self._options, self._columns).batches()
+        except PermissionError as error:
+            raise LogError(
+                f"{error.filename}: user {os.geteuid()} of {socket.gethostname()} may not read it;"
+                " let the executors run as the recorder's user, or in a group that may read"
+            ) from None
 
-    def _sealed_since(self) -> Part | None:
-        """Return the same rows in the file that a live file has become."""
-        part, segment = self._part, self._part.segment
-        for other in list_segments(segment.path.parent) if segment.is_live else ():
-            if not other.is_live and other.first == segment.first:
-                return replace(part, segment=other)
-        return None
+    def _elsewhere(self) -> Iterator[Part]:
+        """Yield the same rows in the files that have them now: a live file is sealed, and sealed
+        ones are compacted.
+        """
+        part, folder = self._part, self._part.segment.path.parent
+        if not folder.is_dir():
+            raise LogError(
+                f"{folder}: {socket.gethostname()} has no such folder; all of Spark's workers need"
+                " the log at the path that it has on the driver, so mount it there"
+            )
+        row = part.start
+        for other in list_segments(folder):
+            if other.last is None or other.first.epoch != part.segment.first.epoch:
+                continue
+            start, stop = max(row, other.first.row), min(part.stop, other.last.row + 1)
+            if start < stop:
+                self._removed(row, start)
+                yield Part(other, start, stop)
+                row = stop
+        self._removed(row, part.stop)
 
-    def _removed(self) -> None:
-        if self._options.fail_on_loss:
-            part = self._part
+    def _removed(self, first: int, stop: int) -> None:
+        if first < stop and self._options.fail_on_loss:
             raise LogRemoved(
-                f"{part.segment.path.parent}: rows {part.start} to {part.stop - 1} were removed"
+                f"{self._part.segment.path.parent}: rows {first} to {stop - 1} were removed"
                 " before they were read; have the recorder keep more, or read the present rows"
             )
 
@@ -149,15 +189,13 @@ class _PartReader:
 
     def _sealed(self) -> Iterator[pa.RecordBatch]:
         part, segment = self._part, self._part.segment
-        is_alone = part.is_whole and part.share == (0, 1)
-        damage = check_sealed(segment) if is_alone else _checked_before(segment)
+        damage = check_sealed(segment) if part.is_whole else _checked_before(segment)
         rows = part.start, part.stop - 1
         if damage is not None:
-            if part.share[0] == 0:  # the other shares would report the same
-                yield from self._damaged(*rows, damage)
+            yield from self._damaged(*rows, damage)
             return
         try:
-            for batch in read_sealed(segment, self._columns, rows, part.share):
+            for batch in read_sealed(segment, self._columns, rows):
                 yield _cut(batch.select(self._columns), part)
         except LogDamaged:
             _check_once.cache_clear()

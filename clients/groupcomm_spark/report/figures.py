@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from groupcomm.names import daemon_of
-from groupcomm_log.schema import MESSAGE
-from groupcomm_spark.logs import LOG
+from groupcomm_log.schema import GAP, MESSAGE
 from groupcomm_spark.progress import Progress, Say, quiet
+from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.report.histogram import PER_DOUBLING
 from groupcomm_spark.report.losses import Loss, count_losses
 from groupcomm_spark.report.views import ViewChange, find_views
@@ -59,7 +59,8 @@ class Figures:
         begin_us: wall clock of the first row, microseconds since 1970; None without rows.
         seconds: the time from the first row to the last.
         step_s: the length of a slice, in seconds.
-        messages: number of deliveries in all logs together.
+        messages: number of deliveries in all logs together, as far as their time is known.
+        untimed: rows without a time of receipt, which count nowhere; gaps may have none.
         slices: deliveries by slice.
         delays: counts by bucket of `histogram`.
         backwards: number of messages that came before they were numbered, by the clocks of the
@@ -73,6 +74,7 @@ class Figures:
     seconds: float
     step_s: float
     messages: int = 0
+    untimed: int = 0
     slices: list[Slice] = field(default_factory=list)
     delays: dict[DelayKey, Counter[int]] = field(default_factory=dict)
     backwards: int = 0
@@ -90,7 +92,7 @@ def gather(
     """Return all figures of a report.
 
     Args:
-        logs: frame of `read_logs`, with at least COLUMNS.
+        logs: frame of `groupcomm_spark.read`, with at least COLUMNS.
         sites: the sites by the daemon's name; without them a site is the ring of the sender's
             daemon.
         sent_us: the time at which a message was sent, microseconds since 1970; None for the time at
@@ -99,10 +101,11 @@ def gather(
     """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
+    all_logs, logs = logs, logs.where(fn.col("received").isNotNull() | (fn.col("kind") == GAP))
     messages = logs.where(fn.col("kind") == MESSAGE)
     stage = Progress(logs.sparkSession, tell)
     with stage("looking over the logs"):
-        found = _find_bounds(logs)
+        found = _find_bounds(all_logs)
     with stage("rates"):
         found.slices = _count_slices(messages, found)
         found.messages = sum(each.messages for each in found.slices)
@@ -120,10 +123,14 @@ def _find_bounds(logs: "DataFrame") -> Figures:
 
     ends = (
         logs.groupBy(LOG)
-        .agg(fn.unix_micros(fn.min("received")), fn.unix_micros(fn.max("received")))
+        .agg(
+            fn.unix_micros(fn.min("received")),
+            fn.unix_micros(fn.max("received")),
+            fn.count_if(fn.col("received").isNull() & (fn.col("kind") != GAP)),
+        )
         .collect()
     )
-    times = [time for row in ends for time in row[1:] if time is not None]
+    times = [time for row in ends for time in row[1:3] if time is not None]
     seconds = (max(times) - min(times)) / 1e6 if times else 0.0
     step_s = next((step for step in _STEPS_S if step * SLICES >= seconds), seconds / SLICES)
     return Figures(
@@ -131,6 +138,7 @@ def _find_bounds(logs: "DataFrame") -> Figures:
         begin_us=min(times, default=None),
         seconds=seconds,
         step_s=step_s,
+        untimed=sum(row[3] for row in ends),
     )
 
 

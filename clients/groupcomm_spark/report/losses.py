@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from groupcomm_log.schema import GAP, MESSAGE
-from groupcomm_spark.logs import LOG
+from groupcomm_spark.reading.options import LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +42,7 @@ def count_losses(logs: "DataFrame") -> list[Loss]:
     Nothing counts as lost while a recorder was away (a gap row begins a new session).
 
     Args:
-        logs: frame of `read_logs`, with row, kind, sender, number and level.
+        logs: frame of `groupcomm_spark.read`, with row, kind, sender, number and level.
     """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 

@@ -34,6 +34,7 @@ def as_json(found: Figures) -> dict[str, Any]:
         "logs": found.logs,
         "seconds": round(found.seconds, 3),
         "messages": found.messages,
+        "untimed": found.untimed,
         "delays": delay_tables(found),
         "backwards": found.backwards,
         "losses": [loss._asdict() for loss in found.losses],
@@ -125,7 +126,10 @@ def _begin(found: Figures) -> str:
         return '<p class="none">These logs have no rows.</p>'
     begin = datetime.fromtimestamp(found.begin_us / 1e6, UTC)
     logs = ", ".join(map(escape, found.logs))
-    return f'<p class="told">Logs {logs}, from {begin:%Y-%m-%d %H:%M:%S} UTC on</p>'
+    told = f'<p class="told">Logs {logs}, from {begin:%Y-%m-%d %H:%M:%S} UTC on</p>'
+    if found.untimed:
+        told += f'<p class="warn">{found.untimed:,} rows have no time of receipt: left out.</p>'
+    return told
 
 
 def _cards(found: Figures) -> str:

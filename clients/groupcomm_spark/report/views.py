@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupcomm_log.schema import DAEMONS, MESSAGE, TRANSITION
-from groupcomm_spark.logs import LOG
+from groupcomm_spark.reading.options import LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +45,7 @@ def find_views(logs: "DataFrame") -> list[ViewChange]:
     """Return all changes at all receivers, in the order of their times.
 
     Args:
-        logs: frame of `read_logs`, with row, kind, received, view, members and cause.
+        logs: frame of `groupcomm_spark.read`, with row, kind, received, view, members and cause.
     """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 

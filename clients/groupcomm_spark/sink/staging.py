@@ -8,6 +8,7 @@ driver at the same time, the manifest defines the batch.
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -213,6 +214,10 @@ class Staging:
         for part in parts:
             if part.name:
                 self._disk.remove(self.folder / part.name)
+
+    def discard(self) -> None:
+        """Remove the query with all that is staged."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     # ---- files ----
 

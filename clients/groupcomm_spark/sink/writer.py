@@ -4,6 +4,7 @@ Spark makes a new writer for each batch, and another one for each commit, which 
 until all daemons of the view have it.
 """
 
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import trio
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, SessionEnded
 from groupcomm.level import ServiceLevel
@@ -46,7 +51,7 @@ Rows = Callable[[], Iterator[pa.RecordBatch]]
 
 
 class SinkError(GroupCommError):
-    """A batch could not be sent; it stays staged until the query is started again."""
+    """A batch could not be sent."""
 
 
 async def publish(manifest: Manifest, rows: Rows, options: SinkOptions) -> None:
@@ -79,10 +84,7 @@ async def publish(manifest: Manifest, rows: Rows, options: SinkOptions) -> None:
 
 
 def _text(manifest: Manifest, why: str) -> str:
-    return (
-        f"batch {manifest.batch} was not published: {why}; it stays staged, and is sent when the"
-        " query is started again"
-    )
+    return f"batch {manifest.batch} was not published: {why}"
 
 
 @asynccontextmanager
@@ -176,9 +178,7 @@ class GroupCommStreamWriter(DataSourceStreamArrowWriter):
                 "this version of Spark does not tell tasks their query and batch; see"
                 " groupcomm spark doctor for versions that do"
             )
-        rows = (to_staged(each, self._options) for each in iterator if each.num_rows)
-        staging = Staging(self._options.staging, query)
-        return StagedPart(query, staging.write(int(batch), context.partitionId(), rows))
+        return _stage(iterator, self._options, query, int(batch))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Publish a batch, unless it is noted as published."""
@@ -193,11 +193,68 @@ class GroupCommStreamWriter(DataSourceStreamArrowWriter):
         if not staging.is_decided(batchId) and not any(part.rows for part in parts):
             return
         manifest = staging.decide(batchId, parts)
-        trio.run(publish, manifest, partial(staging.rows, manifest), self._options)
+        try:
+            trio.run(publish, manifest, partial(staging.rows, manifest), self._options)
+        except SinkError as error:
+            again = "it stays staged, and is sent when the query is started again"
+            raise SinkError(f"{error}; {again}") from None
         staging.note(manifest)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Keep the staged batch: the query publishes it when it is started again."""
+
+
+def _stage(
+    rows: Iterator[pa.RecordBatch], options: SinkOptions, query: str, batch: int
+) -> StagedPart:
+    context = TaskContext.get()
+    assert context is not None, "Spark calls this in a task"
+    staged = (to_staged(each, options) for each in rows if each.num_rows)
+    part = Staging(options.staging, query).write(batch, context.partitionId(), staged)
+    return StagedPart(query, part)
+
+
+class GroupCommBatchWriter(DataSourceArrowWriter):
+    """A writer of a frame: the only batch of a query of its own.
+
+    Args:
+        options: options of the query.
+    """
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._query = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage a partition."""
+        return _stage(iterator, self._options, self._query, 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish the rows."""
+        parts = [each.part for each in messages if isinstance(each, StagedPart)]
+        staging = Staging(self._options.staging, self._query)
+        if any(part.rows for part in parts):
+            manifest = staging.decide(0, parts)
+            try:
+                trio.run(publish, manifest, partial(staging.rows, manifest), self._options)
+            except SinkError as error:
+                raise SinkError(f"{error}; write the frame again, as a new query") from None
+        staging.discard()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what was staged."""
+        Staging(self._options.staging, self._query).discard()
+
+
+def open_batch_writer(
+    options: Mapping[str, str], schema: "StructType", *, overwrite: bool
+) -> GroupCommBatchWriter:
+    """Return a writer for a frame; see `open_writer`."""
+    if overwrite:
+        raise ConfigError('mode("overwrite") would have to take sent messages back; use append')
+    parsed = parse_options(options)
+    check_columns(schema, parsed)
+    return GroupCommBatchWriter(parsed)
 
 
 def open_writer(

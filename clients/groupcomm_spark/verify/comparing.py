@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm_log.schema import MESSAGE
 from groupcomm_log.view_periods import FIRST, KEY, NEVER, ORDERED, UNORDERED, Key
-from groupcomm_spark.logs import LOG
+from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.periods import LogPeriod, are_together
 from groupcomm_spark.verify.verdict import (
     AGREED_SET,
@@ -98,8 +98,7 @@ def complete(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
     )
     for row in found.collect():
         period = periods[row["period"]]
-        changed_at = period.changes[0].row if period.changes else MOST
-        if period.is_behind_gap and row["row"] < changed_at:
+        if period.is_behind_gap and row["row"] < period.first_change:
             period.start = tuple(row[f"first_{name}"] for name in KEY)
         if row["last_stamp"] is not None:
             last = tuple(row[f"last_{name}"] for name in KEY)
@@ -171,8 +170,8 @@ def in_cells(logs: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
         (
             *(cell.period.log, cell.period.view, cell.period.number, cell.number),
             *(cell.period.first, cell.period.end, cell.number != WHOLE),
-            *_bound(cell.above),
-            *_bound(cell.upto),
+            *bound(cell.above),
+            *bound(cell.upto),
         )
         for cell in cells
     ]
@@ -188,7 +187,7 @@ def in_cells(logs: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
     )
 
 
-def _bound(key: Key) -> tuple[int, ...]:
+def bound(key: Key) -> tuple[int, ...]:
     """Return a position as four columns, also if it is a bound without a position."""
     if key == NEVER:
         return (MOST,) * len(KEY)
@@ -210,7 +209,7 @@ CONTENTS: Final = (*KEY, "sender", "number", "type", "data")
 """Columns that must be the same in two logs, besides level and groups."""
 
 _LOW: Final = 2**32 - 1
-_EXAMINED: Final = 2000
+EXAMINED: Final = 2000
 """Different positions that are examined one by one."""
 
 Sums = tuple[int, int, int]
@@ -405,9 +404,9 @@ def _examine(
                 verdict.add(violation)
             else:
                 verdict.counts[violation.name] += 1
-    if len(places) == _EXAMINED:
+    if len(places) == EXAMINED:
         verdict.notes.append(
-            f"only the first {_EXAMINED} positions that differ were examined one by one"
+            f"only the first {EXAMINED} positions that differ were examined one by one"
         )
 
 
@@ -439,7 +438,7 @@ def _places(
             | (f.size(f.array_distinct(f.col("rows.hash"))) > 1)
         )
         .orderBy("view", *KEY, "class")
-        .limit(_EXAMINED)
+        .limit(EXAMINED)
         .toArrow()
     )
     return found.to_pylist()  # type: ignore[no-any-return]

@@ -1,17 +1,19 @@
 """Checks that the files of logs are as they were written; each is read by one worker."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from groupcomm_log.check import is_recorded
 from groupcomm_log.errors import Damage
 from groupcomm_log.live import read_frames
-from groupcomm_log.names import DAMAGED, Segment
+from groupcomm_log.names import DAMAGED, Segment, list_segments
 from groupcomm_log.reader import LogReader
 from groupcomm_log.sealed import check_sealed
-from groupcomm_spark.logs import name_logs
+from groupcomm_spark.reading.options import folders_of, name_logs
 from groupcomm_spark.verify.verdict import DAMAGE, Violation
 
 if TYPE_CHECKING:
@@ -33,8 +35,17 @@ class Files:
     lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
-def check_files(spark: "SparkSession", folders: Sequence[Path]) -> Files:
-    """Read all bytes of all files.
+_FOUND: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("log", "path", "text")),
+        *(pa.field(name, pa.int64()) for name in ("first", "last")),
+        pa.field("torn", pa.bool_()),
+    ]
+)
+
+
+def check_files(spark: "SparkSession", folders: Sequence[str | Path]) -> Files:
+    """Read all bytes of all files, each in a task.
 
     Args:
         spark: the session whose workers read.
@@ -43,42 +54,60 @@ def check_files(spark: "SparkSession", folders: Sequence[Path]) -> Files:
     Raises:
         LogError: one of them is no log.
     """
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
+
     found = Files()
-    sealed: list[tuple[str, Segment]] = []
-    for folder, log in name_logs(folders).items():
-        segments = LogReader(folder).segments()
-        sealed += [(log, segment) for segment in segments if not segment.is_live]
-        for segment in segments:
-            if segment.is_live:
-                _check_live(folder, log, segment, found)
+    segments: list[tuple[str, Segment]] = []
+    recorded: set[str] = set()
+    for folder, log in name_logs(folders_of(*folders)).items():
+        segments += [(log, segment) for segment in LogReader(folder).segments()]
+        if is_recorded(folder):
+            recorded.add(log)
         for path in sorted(folder.glob(f"{DAMAGED}*")):
             why = f"{path.name}: put aside; its readable rows are sealed"
             found.violations.append(Violation(DAMAGE, (log,), None, why))
-    if sealed:
-        parts = spark.sparkContext.parallelize(sealed, len(sealed))
-        for log, damage in parts.map(_check).filter(_is_damaged).collect():
-            assert damage is not None
-            _add(log, damage, found)
-            found.damaged.append(damage.path)
+    tasks = spark.range(0, len(segments), 1, max(1, len(segments)))
+    for each in tasks.mapInArrow(_checker(segments), from_arrow_schema(_FOUND)).collect():
+        if not (each["torn"] and each["log"] in recorded):
+            _add(each, found)
     return found
 
 
-def _check(named: tuple[str, Segment]) -> tuple[str, Damage | None]:
-    log, segment = named
-    return log, check_sealed(segment)
+Batches = Iterable[pa.RecordBatch]
 
 
-def _is_damaged(checked: tuple[str, Damage | None]) -> bool:
-    return checked[1] is not None
+def _checker(
+    segments: Sequence[tuple[str, Segment]],
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def check(numbers: Batches) -> Iterator[pa.RecordBatch]:
+        for log, segment in (segments[at] for batch in numbers for at in batch["id"].to_pylist()):
+            rows = [_row(log, damage) for damage in _damages(segment)]
+            yield pa.RecordBatch.from_pylist(rows, _FOUND)
+
+    return check
 
 
-def _check_live(folder: Path, log: str, segment: Segment, found: Files) -> None:
-    for each in read_frames(segment.path):
-        if isinstance(each, Damage) and not (each.torn and is_recorded(folder)):
-            _add(log, each, found)
+def _damages(segment: Segment) -> Iterator[Damage]:
+    if segment.last is not None:
+        damage = check_sealed(segment)
+        yield from () if damage is None else (damage,)
+        return
+    try:
+        yield from (each for each in read_frames(segment.path) if isinstance(each, Damage))
+    except FileNotFoundError:  # it was sealed in between
+        for other in list_segments(segment.path.parent):
+            if other.first == segment.first:
+                yield from _damages(other)
 
 
-def _add(log: str, damage: Damage, found: Files) -> None:
-    found.violations.append(Violation(DAMAGE, (log,), damage.rows and damage.rows[0], str(damage)))
-    if damage.rows is not None:
-        found.lost.setdefault(log, []).append(damage.rows)
+def _row(log: str, damage: Damage) -> dict[str, Any]:
+    first, last = damage.rows or (None, None)
+    found = {"log": log, "path": str(damage.path), "first": first, "last": last}
+    return {**found, "text": str(damage), "torn": damage.torn}
+
+
+def _add(row: Any, found: Files) -> None:
+    found.violations.append(Violation(DAMAGE, (row["log"],), row["first"], row["text"]))
+    found.damaged.append(Path(row["path"]))
+    if row["first"] is not None:
+        found.lost.setdefault(row["log"], []).append((row["first"], row["last"]))

@@ -1,45 +1,147 @@
-"""Checks of the views of groups and of daemons: few rows, compared on the driver."""
+"""Checks of the views of groups, on the workers, and of those of daemons, on the driver."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from groupcomm.names import daemon_of
-from groupcomm_log.view_periods import FIRST, NEVER, Key
-from groupcomm_spark.verify.comparing import Views
-from groupcomm_spark.verify.periods import FOR_EVER, Change, LogPeriod, are_together
-from groupcomm_spark.verify.verdict import DAEMONS_VIEW, GROUP_VIEW, VS_SET, Violation
+from groupcomm_log.schema import VIEW
+from groupcomm_log.view_periods import FIRST, KEY, NEVER, GroupChange, Key
+from groupcomm_spark.reading.options import LOG
+from groupcomm_spark.verify.comparing import EXAMINED, Views, bound
+from groupcomm_spark.verify.periods import (
+    FOR_EVER,
+    LogPeriod,
+    Plan,
+    Row,
+    are_together,
+    find_periods,
+    in_periods,
+    make_plan,
+)
+from groupcomm_spark.verify.verdict import DAEMONS_VIEW, GROUP_VIEW, VS_SET, Verdict, Violation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 BEGIN: Final[Key] = (0, 0, 0, 0)
 """Position of the group views with which a view of daemons begins."""
 
 
-def check_groups(periods: Sequence[LogPeriod], views: Views) -> Iterator[Violation]:
-    """Yield the violations of group views."""
+@dataclass(frozen=True)
+class Change(GroupChange):
+    """A group view, as one session received it in a row of its log."""
+
+    row: int
+    view: str
+
+
+def _change(row: Row) -> Change:
+    return Change(
+        row=row["row"],
+        view=row["view"],
+        key=tuple(row[name] for name in KEY),
+        group=row["group"],
+        members=tuple(row["members"]),
+        changed=tuple(row["changed"]),
+        cause=row["cause"],
+        vs_set=tuple(row["vs_set"]),
+    )
+
+
+def check_groups(
+    logs: "DataFrame", periods: Sequence[LogPeriod], views: Views, verdict: Verdict
+) -> None:
+    """Check group views: of each log on the workers, and where two logs differ on the driver."""
+    from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
+
+    rows = logs.filter(col("kind") == VIEW).select(
+        *(LOG, "row", "view", *KEY, col("groups")[0].alias("group")),
+        *("members", "changed", "cause", "vs_set"),
+    )
+    plan = make_plan(periods)
+    for name, log, row, why in _contradicted(rows, plan, periods).collect():
+        verdict.add(Violation(name, (log,), row, why))
     for period in periods:
-        yield from _check_period(period)
-    for peers in views.values():
-        yield from _compare(peers)
+        if period.start == FIRST and period.next_view is not None:
+            for group in sorted(period.joined.difference(period.seen)):
+                why = f"in view {period.view} {period.member} received no view of {group}"
+                verdict.add(Violation(GROUP_VIEW, (period.log,), period.first, why))
+    _compare(rows, plan, views, verdict)
 
 
 # ---- groups of one log ----
 
 
-def _check_period(period: LogPeriod) -> Iterator[Violation]:
-    members: dict[str, tuple[str, ...]] = {}
-    for change in period.changes:
-        for name, why in _contradictions(period, change, members.get(change.group)):
-            yield Violation(name, (period.log,), change.row, f"{_describe(change)}: {why}")
-        members[change.group] = change.members
-    if period.start == FIRST and period.next_view is not None:
-        for group in sorted(period.joined):
-            if group not in members:
-                why = f"in view {period.view} {period.member} received no view of {group}"
-                yield Violation(GROUP_VIEW, (period.log,), period.first, why)
+@dataclass(frozen=True)
+class _Receiver:
+    """Who receives the rows of a period, and the daemons of its view."""
+
+    member: str
+    daemons: tuple[str, ...] | None
+
+
+_daemon_of: Final = lru_cache(maxsize=65_536)(daemon_of)
+
+
+def _contradicted(rows: "DataFrame", plan: Plan, periods: Sequence[LogPeriod]) -> "DataFrame":
+    """Return the rules that group views of one log break: the name, the log, the row and why."""
+    receivers = [_Receiver(period.member, period.daemons) for period in periods]
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        last: tuple[object, ...] = ()
+        before: tuple[str, ...] | None = None
+        for batch in batches:
+            found = []
+            numbers, _ = find_periods(plan, batch)
+            for log, number, change in zip(
+                batch[LOG].to_pylist(), numbers.tolist(), _changes(batch), strict=True
+            ):
+                at = log, change.group, number
+                before = before if at == last else None
+                for name, why in _contradictions(receivers[number], change, before):
+                    told = f"{_describe(change)}: {why}"
+                    found.append({"name": name, LOG: log, "row": change.row, "why": told})
+                last, before = at, change.members
+            yield pa.RecordBatch.from_pylist(found, schema=_BROKEN)
+
+    ordered = rows.repartition(LOG, "group").sortWithinPartitions(LOG, "group", "row")
+    return ordered.mapInArrow(run, "name string, log string, row long, why string")
+
+
+_BROKEN: Final = pa.schema(
+    [("name", pa.string()), (LOG, pa.string()), ("row", pa.int64()), ("why", pa.string())]
+)
+
+
+def _changes(batch: pa.RecordBatch) -> Iterator[Change]:
+    keys = zip(*(batch[name].to_pylist() for name in KEY), strict=True)
+    plain = (batch[name].to_pylist() for name in ("row", "view", "group", "cause"))
+    lists = (_lists(batch[name]) for name in ("members", "changed", "vs_set"))
+    for key, row, view, group, cause, members, changed, vs_set in zip(
+        keys, *plain, *lists, strict=True
+    ):
+        yield Change(key, group, members, changed, cause, vs_set, row, view)
+
+
+def _lists(column: pa.ListArray) -> Iterator[tuple[str, ...]]:
+    """Yield lists of names, each name as one object however often it occurs."""
+    values = column.flatten().dictionary_encode()
+    names = np.array(values.dictionary.to_pylist(), object)[values.indices.to_numpy()]
+    end = 0
+    for size in pc.list_value_length(column).to_pylist():
+        start, end = end, end + (size or 0)
+        yield tuple(names[start:end].tolist())
 
 
 def _contradictions(
-    period: LogPeriod, change: Change, before: tuple[str, ...] | None
+    period: _Receiver, change: Change, before: tuple[str, ...] | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the names of the rules that a group view breaks, and why."""
     members, changed = change.members, change.changed
@@ -52,7 +154,8 @@ def _contradictions(
         yield GROUP_VIEW, "the changed session is" + (" not" if joins else " still") + " a member"
     if period.member and period.member not in members and period.member not in changed:
         yield GROUP_VIEW, f"{period.member} received it and is not a member"
-    strangers = [name for name in members if daemon_of(name) not in (period.daemons or ())]
+    daemons = set(period.daemons or ())
+    strangers = [name for name in members if _daemon_of(name) not in daemons]
     if period.daemons is not None and strangers:
         yield GROUP_VIEW, f"the daemon of {' '.join(strangers)} is not in the view"
     if not period.member:
@@ -73,21 +176,76 @@ def _without(members: tuple[str, ...], changed: tuple[str, ...]) -> list[str]:
 # ---- groups of several logs ----
 
 
-def _compare(peers: Sequence[LogPeriod]) -> Iterator[Violation]:
-    for one, other in combinations(peers, 2):
-        start, end = max(one.start, other.start), _end(one, other)
-        if start == NEVER:
-            continue
-        mine, theirs = (
-            {
-                (each.key, each.group): each
-                for each in period.changes
-                if start <= each.key <= end and each.group in one.joined & other.joined
-            }
-            for period in (one, other)
-        )
-        for key in sorted({*mine, *theirs}):
-            yield from _compare_changes(one, other, mine.get(key), theirs.get(key))
+def _compare(rows: "DataFrame", plan: Plan, views: Views, verdict: Verdict) -> None:
+    """Compare the logs at each position at which not all of them have the same."""
+    peers = {view: of_view for view, of_view in views.items() if len(of_view) > 1}
+    if not peers:
+        return
+    found = _differing(in_periods(rows, plan), peers)
+    if len(found) == EXAMINED:
+        verdict.notes.append(f"only the first {EXAMINED} group views that differ were compared")
+    batches = found.to_batches(max_chunksize=_AT_ONCE)
+    for place in (row for batch in batches for row in batch.to_pylist()):
+        key, group = tuple(place["key"].values()), place["group"]
+        changes = {
+            row["period"]: _change({**row, "group": group, "view": place["view"], **place["key"]})
+            for row in place["rows"]
+        }
+        able = [period for period in peers[place["view"]] if group in period.joined]
+        for one, other in combinations(able, 2):
+            mine, theirs = changes.get(one.number), changes.get(other.number)
+            is_for_both = max(one.start, other.start) <= key <= _end(one, other)
+            if is_for_both and (mine is not None or theirs is not None):
+                for violation in _compare_changes(one, other, mine, theirs):
+                    verdict.add(violation)
+
+
+_AT_ONCE: Final = 50
+"""Positions with lists of names that are Python's objects at a time."""
+
+
+def _differing(rows: "DataFrame", peers: Views) -> pa.Table:
+    """Return the positions of a group at which its members' logs differ, with their rows."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
+
+    spark = rows.sparkSession
+    members = [
+        (view, period.number, group, period.member, bound(period.start))
+        for view, of_view in peers.items()
+        for period in of_view
+        for group in sorted(period.joined)
+    ]
+    start = f"start struct<{', '.join(f'{name}: bigint' for name in KEY)}>"
+    schema = f"view string, period bigint, group string, member string, {start}"
+    table = f.broadcast(spark.createDataFrame(members, schema))
+    starts = table.groupBy("view", "group").agg(f.collect_list("start").alias("starts"))
+    shown = f.struct(
+        *("period", "row", "member", "members", "changed", "cause", "vs_set"),
+        f.xxhash64("members", "changed", "cause").alias("hash"),
+        f.xxhash64("vs_set").alias("vs_hash"),
+    )
+    return (
+        rows.drop("view")
+        .withColumn("key", f.struct(*KEY))
+        .join(table, ["period", "group"])
+        .filter("start <= key")
+        .groupBy("view", "group", "key")
+        .agg(f.collect_list(shown).alias("rows"))
+        .join(f.broadcast(starts), ["view", "group"])
+        .filter(_DIFFER)
+        .orderBy("view", "key", "group")
+        .select("view", "group", "key", "rows")
+        .limit(EXAMINED)
+        .toArrow()
+    )
+
+
+_DIFFER: Final = """
+    size(rows) != size(filter(starts, start -> start <= key))
+    or size(array_distinct(rows.hash)) > 1
+    or exists(rows, one -> exists(rows, other ->
+        array_contains(one.vs_set, other.member) and one.vs_hash != other.vs_hash))
+"""
 
 
 def _end(one: LogPeriod, other: LogPeriod) -> Key:

@@ -2,13 +2,13 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from groupcomm_log.errors import Damage
-from groupcomm_spark.logs import LOG, read_logs
+from groupcomm_spark.logs import read
+from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.comparing import (
     WHOLE,
     Views,
@@ -19,7 +19,14 @@ from groupcomm_spark.verify.comparing import (
 )
 from groupcomm_spark.verify.files import check_files
 from groupcomm_spark.verify.groups import check_daemons, check_groups
-from groupcomm_spark.verify.periods import LogPeriod, cut_periods, read_events, read_lost_rows
+from groupcomm_spark.verify.periods import (
+    LogPeriod,
+    Row,
+    cut_periods,
+    note_group_views,
+    read_events,
+    read_lost_rows,
+)
 from groupcomm_spark.verify.receivers import examine_rows, join, make_plan
 from groupcomm_spark.verify.verdict import DUPLICATE, ROW_NUMBERS, Verdict, Violation, report_broken
 
@@ -84,11 +91,12 @@ def quiet(_: str) -> AbstractContextManager[None]:
 
 
 class History:
-    """Logs, and the contents of their few rows that are not messages.
+    """Logs, and what their rows that are not messages say.
 
     Attributes:
-        logs: see `groupcomm_spark.logs.read_logs`; all columns are needed.
-        events: rows that are not messages.
+        logs: see `groupcomm_spark.read`; all columns are needed.
+        codes: the code of each log, by its name.
+        lost: for each log, first and last of rows that are known to be missing.
         periods: periods of all logs.
         views: periods that can be compared with each other.
     """
@@ -102,18 +110,20 @@ class History:
             lost: for each log, first and last of rows that are known to be missing.
         """
         self.logs = logs
-        self.events: list[dict[str, Any]] = read_events(logs)
-        self.lost = read_lost_rows(logs, self.events)
+        self.codes: dict[str, int] = {}
+        self.lost = read_lost_rows(logs)
         for log, ranges in (lost or {}).items():
             self.lost.setdefault(log, []).extend(ranges)
-        self.periods: list[LogPeriod] = cut_periods(self.events, lost)
+        self.periods: list[LogPeriod] = cut_periods(self._coded(read_events(logs)), lost)
+        note_group_views(logs, self.periods)
         complete(logs, self.periods)
         self.views: Views = by_view(self.periods)
 
-    @property
-    def codes(self) -> dict[str, int]:
-        """Return the code of each log, by its name."""
-        return {row[LOG]: row["log_code"] for row in self.events}
+    def _coded(self, events: Iterator[Row]) -> Iterator[Row]:
+        """Yield events, and note the codes of their logs."""
+        for row in events:
+            self.codes[row[LOG]] = row["log_code"]
+            yield row
 
 
 def verify(
@@ -122,7 +132,7 @@ def verify(
     """Prove FIFO, causal, agreed and safe delivery and virtual synchrony over logs.
 
     Args:
-        logs: logs of many receivers, as `read_logs` returns them.
+        logs: logs of many receivers, as `groupcomm_spark.read` returns them.
         lost: for each log, first and last of rows that are known to be missing.
         most: violations of one name that are reported for the same logs.
         stage: see Stage.
@@ -161,10 +171,9 @@ def check_views(history: History, verdict: Verdict) -> None:
     """Check views of groups and daemons: of each log, and of each two that were members
     together.
     """
-    found: Iterable[Violation]
-    for found in (check_daemons(history.periods), check_groups(history.periods, history.views)):
-        for violation in found:
-            verdict.add(violation)
+    for violation in check_daemons(history.periods):
+        verdict.add(violation)
+    check_groups(history.logs, history.periods, history.views, verdict)
 
 
 def check_receivers(history: History, verdict: Verdict, most: int = MOST) -> None:
@@ -200,7 +209,7 @@ def compare(
 
 
 def verify_folders(
-    spark: "SparkSession", folders: Sequence[Path], *, most: int = MOST, stage: Stage = quiet
+    spark: "SparkSession", folders: Sequence[str | Path], *, most: int = MOST, stage: Stage = quiet
 ) -> Verdict:
     """Verify logs where they are written; see `verify`.
 
@@ -212,13 +221,9 @@ def verify_folders(
     """
     with stage("files"):
         files = check_files(spark, folders)
-    logs = read_logs(spark, folders, on_damage=_pass_over, without=files.damaged)
+    logs = read(spark, *folders, skip_damage=True, without=files.damaged)
     verdict = verify(logs, lost=files.lost, most=most, stage=stage)
     for violation in files.violations:
         verdict.add(violation)
     verdict.violations.sort(key=lambda each: (each.name, each.logs, each.row or 0))
     return verdict
-
-
-def _pass_over(_: Damage) -> None:
-    """Do nothing: `check_files` has reported the damage."""

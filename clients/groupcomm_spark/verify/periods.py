@@ -1,17 +1,25 @@
 """Logs cut into periods: the rows that one session of a recorder received in one view of daemons.
 
 `groupcomm_log.view_periods` cuts in the same way; it knows the guarantees to a recorder, and when
-they begin. Here many logs are cut at once, from the few rows that are not messages.
+they begin. Here many logs are cut at once, from rows that are neither messages nor views of groups,
+and from those few views of groups that show which session is a member, and who came along. What
+all views of groups say of a period comes summed up from Spark: the driver holds none of them.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from groupcomm_log.schema import GAP, MESSAGE
-from groupcomm_log.view_periods import FIRST, KEY, NEVER, GroupChange, Key
-from groupcomm_spark.logs import LOG
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from groupcomm_log.schema import GAP, MESSAGE, VIEW
+from groupcomm_log.view_periods import FIRST, KEY, NEVER, Key
+from groupcomm_spark.reading.options import LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,19 +29,14 @@ Row = Mapping[str, Any]
 FOR_EVER: Final = 2**63 - 1
 """The number after every row."""
 
+_AT_ONCE: Final = 200
+"""Rows with lists of names that are Python's objects at a time."""
+
 ROWS_LOST: Final = "rows lost"
 """Kind of an event that no recorder wrote: rows are known to be missing from here on."""
 
 
-@dataclass(frozen=True)
-class Change(GroupChange):
-    """A group view, as one session received it in a row of its log."""
-
-    row: int
-    view: str
-
-
-@dataclass
+@dataclass(slots=True)
 class LogPeriod:
     """The rows that one session received in one view of daemons, or in a part of it.
 
@@ -54,7 +57,8 @@ class LogPeriod:
         came_along: the members that come to the next view with it, as far as it was notified.
         transition: the row from which on the view is transitional.
         regular_end: last position of the agreed order in the regular part of the view.
-        changes: group views.
+        first_change: the row of its first group view.
+        seen: the groups of which it received views.
         is_behind_gap: `start` is the first position of the agreed order that comes.
     """
 
@@ -73,10 +77,11 @@ class LogPeriod:
     daemon_codes: tuple[int, ...] = ()
     end: int = FOR_EVER
     next_view: str | None = None
-    came_along: frozenset[str] | None = None
+    came_along: tuple[str, ...] | None = None
     transition: int = FOR_EVER
     regular_end: Key = FIRST
-    changes: list[Change] = field(default_factory=list)
+    first_change: int = FOR_EVER
+    seen: tuple[str, ...] = ()
     is_behind_gap: bool = False
 
     @property
@@ -101,23 +106,32 @@ def are_together(one: LogPeriod, other: LogPeriod) -> bool:
     return any(told) or not told
 
 
-def read_events(logs: "DataFrame") -> list[dict[str, Any]]:
-    """Return the rows that are not messages, by log and row, with the hashes of the JVM."""
-    from pyspark.sql.functions import col, expr, xxhash64  # noqa: PLC0415 - an extra
+def read_events(logs: "DataFrame") -> Iterator[Row]:
+    """Yield the rows that are not messages, by log and row, with the hashes of the JVM.
 
-    columns = ("row", "kind", "view", *KEY, "sender", "groups")
+    Of group views, only those of changes of the view of daemons, and with which a recorder joins.
+    """
+    from pyspark.sql.functions import arrays_overlap, broadcast, col, collect_set, expr, xxhash64  # noqa: PLC0415  # noqa: PLC0415
+
+    gaps = logs.filter((col("kind") == GAP) & col("sender").isNotNull())
+    sessions = broadcast(gaps.groupBy(LOG).agg(collect_set("sender").alias("sessions")))
+    others = logs.filter(col("kind") != MESSAGE).join(sessions, LOG, "left")
+    is_own = (col("cause") == "join") & arrays_overlap("changed", "sessions")
+    is_network = col("cause") == "network"
     found = (
-        logs.filter(col("kind") != MESSAGE)
+        others.filter((col("kind") != VIEW) | is_network | is_own)
         .select(
-            *(LOG, *columns, "members", "changed", "cause", "vs_set"),
+            *(LOG, "row", "kind", "view", *KEY, "sender", "groups", "changed", "cause", "vs_set"),
+            expr("if(kind = 'daemons', members, null)").alias("members"),
             xxhash64(LOG).alias("log_code"),
             xxhash64("view").alias("view_code"),
             expr("transform(members, name -> xxhash64(name))").alias("member_codes"),
         )
+        .orderBy(LOG, "row")
         .toArrow()
-        .to_pylist()
     )
-    return sorted(found, key=lambda row: (row[LOG], row["row"]))
+    for batch in found.to_batches(max_chunksize=_AT_ONCE):
+        yield from batch.to_pylist()
 
 
 def cut_periods(
@@ -126,24 +140,27 @@ def cut_periods(
     """Return the periods of all logs.
 
     Args:
-        events: see `read_events`.
+        events: see `read_events`, in order.
         lost: for each log, first and last of rows that are known to be missing.
     """
-    by_log: dict[str, list[Row]] = {}
-    for row in events:
-        by_log.setdefault(row[LOG], []).append(row)
     periods: list[LogPeriod] = []
-    for log, rows in by_log.items():
+    for log, rows in groupby(events, key=lambda row: row[LOG]):
         gaps = [{"kind": ROWS_LOST, "row": first} for first, _ in (lost or {}).get(log, ())]
+        gaps.sort(key=_number)
         cutter = _Cutter(log, periods)
-        for row in sorted([*rows, *gaps], key=lambda row: row["row"]):
+        for row in merge(rows, gaps, key=_number):
             cutter.event(row)
     return periods
+
+
+def _number(row: Row) -> Any:
+    return row["row"]
 
 
 class _Cutter:
     def __init__(self, log: str, periods: list[LogPeriod]) -> None:
         self._periods = periods
+        self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # each list of names once
         self._period = LogPeriod(len(periods), log, -1, 0, "", None, first=0)
         periods.append(self._period)
 
@@ -197,51 +214,111 @@ class _Cutter:
         new = self._period
         new.joined = set(old.joined)
         new.start = FIRST if new.joined else NEVER
-        new.daemons, new.majority = tuple(row["members"]), row["cause"]
-        new.view_code, new.daemon_codes = row["view_code"], tuple(row["member_codes"])
+        new.daemons, new.majority = self._once(row["members"]), row["cause"]
+        new.view_code, new.daemon_codes = row["view_code"], self._once(row["member_codes"])
+
+    def _once(self, names: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the names as the tuple that earlier lists of the same names became."""
+        return self._known.setdefault(tuple(names), tuple(names))
 
     def _group_view(self, row: Row) -> None:
         period = self._period
-        change = Change(
-            row=row["row"],
-            view=row["view"],
-            key=tuple(row[name] for name in KEY),
-            group=row["groups"][0],
-            members=tuple(row["members"]),
-            changed=tuple(row["changed"]),
-            cause=row["cause"],
-            vs_set=tuple(row["vs_set"]),
-        )
-        if change.cause == "join" and period.member in change.changed:
-            period.joined.add(change.group)
-            period.start = change.key
+        if row["cause"] == "join" and period.member in row["changed"]:
+            period.joined.add(row["groups"][0])
+            period.start = tuple(row[name] for name in KEY)
             period.is_behind_gap = False
-        elif period.is_behind_gap and period.start == NEVER:
-            period.start = change.key
-        if change.cause == "network" and not period.changes:
-            self._note_came_along(period, frozenset(change.vs_set))
-        period.changes.append(change)
-        if row["row"] < period.transition:
-            period.regular_end = max(period.regular_end, change.key)
-
-    def _note_came_along(self, period: LogPeriod, came_along: frozenset[str]) -> None:
-        """Note the members that came along from the previous view, which the first group view of
-        this one shows.
-        """
-        before = self._periods[period.number - 1] if period.number else period
-        if before.log == period.log and before.next_view == period.view:
-            before.came_along = came_along
+        elif row["cause"] == "network" and period.number:
+            before = self._periods[period.number - 1]
+            if (before.log, before.next_view) == (period.log, period.view):
+                # The first group view of a view shows who came along from the view before.
+                before.came_along = before.came_along or self._once(row["vs_set"])
 
 
-def read_lost_rows(logs: "DataFrame", events: Iterable[Row]) -> dict[str, list[tuple[int, int]]]:
+Plan = dict[str, NDArray[np.int64]]
+"""For each log three rows of numbers: the first row of each period, its number, the row from which
+on it is transitional."""
+
+
+def make_plan(periods: Sequence[LogPeriod]) -> Plan:
+    """Return the plan of all periods."""
+    return {
+        log: np.array([(each.first, each.number, each.transition) for each in of_log], np.int64).T
+        for log, of_log in groupby(periods, key=lambda period: period.log)
+    }
+
+
+def find_periods(plan: Plan, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return for rows with `log` and `row` the numbers of their periods, and whether they are in
+    the regular part.
+    """
+    names, row = batch[LOG].dictionary_encode(), batch["row"].to_numpy()
+    found = np.empty((2, batch.num_rows), np.int64)
+    for code, name in enumerate(names.dictionary.to_pylist()):
+        mine = names.indices.to_numpy() == code
+        at = np.searchsorted(plan[name][0], row[mine], side="right") - 1
+        found[:, mine] = plan[name][1:, at]
+    return found[0], row < found[1]
+
+
+def in_periods(rows: "DataFrame", plan: Plan) -> "DataFrame":
+    """Return rows with the columns `period` and `regular`; see `find_periods`."""
+    from pyspark.sql.types import BooleanType, LongType, StructField, StructType  # noqa: PLC0415
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            period, regular = find_periods(plan, batch)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, pa.array(period), pa.array(regular)],
+                names=[*batch.schema.names, "period", "regular"],
+            )
+
+    added = [StructField("period", LongType()), StructField("regular", BooleanType())]
+    return rows.mapInArrow(run, StructType([*rows.schema, *added]))
+
+
+def note_group_views(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
+    """Note in periods what their group views say."""
+    from pyspark.sql.functions import (  # noqa: PLC0415
+        col,
+        collect_set,
+        max,
+        min,
+        min_by,
+        struct,
+        when,
+    )
+
+    group = col("groups")[0].alias("group")
+    views = logs.filter(col("kind") == VIEW).select(LOG, "row", *KEY, group)
+    key = struct(*KEY)
+    found = (
+        in_periods(views, make_plan(periods))
+        .groupBy("period")
+        .agg(
+            min("row").alias("row"),
+            min_by(key, "row").alias("first"),
+            max(when(col("regular"), key)).alias("last"),
+            collect_set("group").alias("groups"),
+        )
+        .toArrow()
+    )
+    for row in found.to_pylist():
+        period = periods[row["period"]]
+        period.first_change, period.seen = row["row"], tuple(row["groups"])
+        if period.is_behind_gap and period.start == NEVER:
+            period.start = tuple(row["first"].values())
+        if row["last"] is not None:
+            period.regular_end = tuple(row["last"].values())
+
+
+def read_lost_rows(logs: "DataFrame") -> dict[str, list[tuple[int, int]]]:
     """Return for each log the ranges of rows that gaps report as missing."""
     from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
 
     told: dict[str, list[tuple[int, int]]] = {}
-    if any(row["kind"] == GAP and row["cause"] == "damage" for row in events):
-        gaps = logs.filter((col("kind") == GAP) & (col("cause") == "damage"))
-        for row in gaps.select(LOG, "data").collect():
-            rows = json.loads(bytes(row["data"])).get("rows")
-            if rows is not None:
-                told.setdefault(row[LOG], []).append((rows[0], rows[1]))
+    gaps = logs.filter((col("kind") == GAP) & (col("cause") == "damage"))
+    for row in gaps.select(LOG, "data").collect():
+        rows = json.loads(bytes(row["data"])).get("rows")
+        if rows is not None:
+            told.setdefault(row[LOG], []).append((rows[0], rows[1]))
     return told

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from groupcomm_log.schema import MESSAGE, VIEW
 from groupcomm_log.view_periods import KEY
-from groupcomm_spark.logs import LOG
+from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.blocks import (
     CODES,
     GROUP_VIEW,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm_log.view_periods import KEY
-from groupcomm_spark.logs import LOG
+from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.blocks import NONE, What
 from groupcomm_spark.verify.receivers import Broken
 

@@ -1,9 +1,10 @@
-"""`groupcomm log`: print, check and compare recorded messages and views."""
+"""`groupcomm log`: print, check, compare and compact recorded messages and views."""
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm.errors import ConfigError
@@ -37,6 +38,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         Subcommand(
             "diff", _diff, "compare the logs of two recorders", "log-a log-b", _add_diff_options
         ),
+        Subcommand(
+            "compact",
+            _compact,
+            "write many sealed files as few, with the same rows",
+            "chat-log",
+            _add_compact_options,
+        ),
     )
 
 
@@ -57,6 +65,17 @@ def _add_diff_options(parser: argparse.ArgumentParser) -> None:
     _add_folder(parser)
     parser.add_argument(
         "other", type=existing_folder, metavar="DIR", help="folder of the other recorder's log"
+    )
+
+
+def _add_compact_options(parser: argparse.ArgumentParser) -> None:
+    _add_folder(parser)
+    parser.add_argument(
+        "--to-mb",
+        type=one_or_more,
+        default=512,
+        metavar="MB",
+        help="the most megabytes of files that become one (512)",
     )
 
 
@@ -199,3 +218,17 @@ def _diff(options: argparse.Namespace) -> int:
             f" not both were members throughout, {len(found.differences)} differences"
         )
     return 1 if found.differences or damages.found else 0
+
+
+# ---- compact ----
+
+
+def _compact(options: argparse.Namespace) -> int:
+    from groupcomm_log.compaction import compact  # noqa: PLC0415 - an extra
+
+    done = compact(options.folder, options.to_mb * 1_000_000)
+    if options.json:
+        print(json.dumps(asdict(done)))
+    else:
+        print(f"{done.before} files became {done.after}, {done.rows} rows were written anew")
+    return 0

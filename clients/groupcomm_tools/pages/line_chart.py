@@ -112,7 +112,7 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
         f' width="{width}" height="{height}" font-family="sans-serif" font-size="12"'
         f' role="img" aria-label="{escape(title)}">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        text(width / 2, 20, title, size=15, weight="bold"),
+        text(width / 2, 20, title, size=_size_of(title, width), weight="bold"),
     ]
     for index, panel in enumerate(panels):
         parts.append(f'<g transform="translate({index * WIDTH} 0)">')
@@ -122,6 +122,11 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
         at = HEIGHT + LEGEND_HEIGHT * (index + 0.5)
         parts += draw_legend({name: colours[name] for name in row}, width, at)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _size_of(title: str, width: float) -> int:
+    """Return the size of a bold title that fits: 15, or less. A letter is 0.6 of it wide."""
+    return min(15, int((width - 10) / (0.6 * max(1, len(title)))))
 
 
 def draw_panel(panel: Panel, colours: Mapping[str, str]) -> list[str]:

@@ -2,11 +2,13 @@
 
     python -m tests.verification.campaigns.spark_workers
 
-Checked: a batch and a stream both bring every row of a log once, and both workers have read some.
-Ends with a line of JSON.
+Checked: a batch and a stream both bring every row of a log once, and both workers have read some;
+`read` and `verify` have all rows, too. The path of the log is relative, and the workers have other
+working folders. Ends with a line of JSON.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +21,10 @@ from tests.groupcomm_spark.test_source import make_epoch
 ROWS: Final = 70
 WORKERS: Final = 2
 LIMIT_S: Final = 400
+ROOT: Final = Path(__file__).parents[2]
 
 
-def run(folder: Path) -> dict[str, list[list[Any]]]:
+def run(folder: Path) -> dict[str, Any]:
     """Return the rows that a job on the cluster has read of a log, sealed and live, with
     workers."""
     make_epoch(folder / "log", [10, 10, 10, 10]).close()
@@ -30,8 +33,10 @@ def run(folder: Path) -> dict[str, list[list[Any]]]:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "tests.groupcomm_spark.standalone_job"),
-                *(master, folder / "log", folder / "checkpoint"),
+                *(master, "log", folder / "checkpoint"),
             ],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -40,13 +45,15 @@ def run(folder: Path) -> dict[str, list[list[Any]]]:
     writer.close()
     if done.returncode:
         raise RuntimeError(f"the job ended with status {done.returncode}: {done.stderr}")
-    found: dict[str, list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def check(found: dict[str, list[list[Any]]]) -> list[str]:
+def check(found: dict[str, Any]) -> list[str]:
     """Return the faults of the rows that were read."""
     wrong = []
+    if found["read"] != ROWS or found["verified"] != ROWS or found["damage"]:
+        wrong.append(f"{found['read']} and {found['verified']} rows, {found['damage']} damages")
     for way in ("batch", "stream"):
         rows = sorted(row for row, _ in found[way])
         if rows != [*range(ROWS)]:

@@ -27,7 +27,8 @@ def test_rows_that_are_twice_missing_or_out_of_order_are_found(
 
 def test_rows_that_are_missing_and_a_worker_that_read_nothing_are_found() -> None:
     whole = [[row, f"worker{row % 2}"] for row in range(ROWS)]
-    assert check({"batch": whole, "stream": whole}) == []
+    found = {"batch": whole, "stream": whole, "read": ROWS, "verified": ROWS, "damage": 0}
+    assert check(found) == []
     lame = [[row, "worker0"] for row in range(ROWS - 1)]
-    found = check({"batch": whole, "stream": lame})
-    assert [each.split(":")[0] for each in found] == ["stream", "stream"]
+    assert [each.split(":")[0] for each in check({**found, "stream": lame})] == ["stream"] * 2
+    assert check({**found, "read": 0}) == [f"0 and {ROWS} rows, 0 damages"]
