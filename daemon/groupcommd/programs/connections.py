@@ -70,6 +70,9 @@ WRITES_A_TURN: Final = 256
 WRITE_S: Final = 0.003
 """The time after which a turn writes to no further connection: some get much, as Spread's do."""
 
+LATE_WRITES: Final = 16
+"""Writes between two turns, once sockets accept more; other sockets are left to the turns."""
+
 ENDS_A_ROUND: Final = 16
 """Connections that end in one round of the event loop, each with its session and its task."""
 
@@ -135,6 +138,7 @@ class Connections:
         self._read_now: set[int] = set()  # connections that may have been read in this round
         self._unfed = trio.Event()  # set when something waits for the next round
         self._unwritten: dict[int, None] = {}  # connections with output, those that wait longest
+        self._written_late = 0  # writes since the last turn, once sockets accepted more
         self._ended_now = 0  # connections that may have ended in this round
         self._ends = trio.lowlevel.ParkingLot()  # tasks of those whose streams have ended
         nursery.start_soon(self._feed_rest)
@@ -431,6 +435,7 @@ class Connections:
         Where many are ready they wait for their turn, so that other daemons and the programs that
         get little need not wait for all of them.
         """
+        self._written_late = 0
         until, now, later = monotonic() + WRITE_S, list(ready), self._unwritten
         later.update(dict.fromkeys(now))
         longest = list(islice(later, WRITES_A_TURN))
@@ -498,9 +503,15 @@ class Connections:
             connection.scope.cancel()
 
     async def _write_later(self, connection: Connection) -> None:
+        """Write the rest as the socket accepts more; where many do, leave it to the next turns."""
         with suppress(OSError, trio.ClosedResourceError):
             while connection.state is not ConnectionState.CLOSED:
                 await trio.lowlevel.wait_writable(connection.socket)
+                if self._written_late >= LATE_WRITES:
+                    self._unwritten[connection.number] = None
+                    self._unfed.set()
+                    break
+                self._written_late += 1
                 self._write(connection)
                 if self._core.deadline <= trio.current_time():
                     self._turn()  # senders were waiting for this client
