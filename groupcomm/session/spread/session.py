@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from groupcomm.clocks.stamp import ViewId
+from msgspec import structs
+
+from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
@@ -122,6 +124,7 @@ _ABOUT_VIEWS: Final = frozenset(
         FrameKind.VIEWID,
         FrameKind.ORIGINS,
         FrameKind.TRANSITION,
+        FrameKind.CONTINUED,
     )
 )
 _CONTROLS: Final = frozenset((layout.JOIN, layout.LEAVE, layout.KILL))
@@ -208,7 +211,7 @@ class SpreadSession:
 
     def hello(self) -> bytes:
         """Return the frame with which it asks the daemon to be admitted."""
-        wishes = Capability.REFUSALS | Capability.DIFFERENCES
+        wishes = Capability.REFUSALS | Capability.DIFFERENCES | Capability.CONTINUED
         wishes |= Capability.ORIGINS if self._handshake.wants_views else Capability.NO_VIEWS
         return encode_hello(self._user, wishes)
 
@@ -421,6 +424,8 @@ class SpreadSession:
             self._view, self._origins = decode_view_id_untrusted(frame).id, {}
         elif kind == FrameKind.ORIGINS:
             self._origins = decode_origins_untrusted(frame)
+        elif kind == FrameKind.CONTINUED:
+            self._go_on(told)
         else:
             self._end_views(told)
 
@@ -468,7 +473,7 @@ class SpreadSession:
         view, group, cause = shared.view, shared.view.group, shared.view.cause
         self._held[group] = view
         if cause is _NETWORK:
-            if shared.together and group not in self._losing:
+            if view.unchanged and group not in self._losing:
                 return
             self._losing.discard(group)
         elif cause is _LEAVE and view.changed[0] == self._me:
@@ -478,6 +483,20 @@ class SpreadSession:
             self._forget_ended(view)
         self._views[group] = view
         told.append(shared.regular)
+
+    def _go_on(self, told: list[bytes]) -> None:
+        """Note that all groups without a view since the daemons' view began go on as they were."""
+        start = Position(self._announced, 0, 0, 0, 0)
+        for group, before in sorted(self._held.items()):
+            if before.id.view != start.view:
+                view = structs.replace(
+                    before, id=start, cause=_NETWORK, changed=(), vs_set=before.members, own=False
+                )
+                self._held[group] = view
+                if group in self._losing:
+                    self._losing.discard(group)
+                    self._views[group] = view
+                    told.append(self._shared.regular(view, len(view.members)))
 
     def _show(self, view: GroupView, told: list[bytes]) -> None:
         """Send the client a whole view of one of its groups."""

@@ -117,13 +117,11 @@ class SharedChange(NamedTuple):
         before: the id of the view before it.
         view: the view that it leads to, for all but the session that has itself left.
         regular: the regular message about that.
-        together: whether all members were in the view before, and came along.
     """
 
     before: Position
     view: GroupView
     regular: bytes
-    together: bool
 
 
 K = TypeVar("K")
@@ -248,10 +246,9 @@ class SharedChanges:
             _change_order(order, change)
             if regular is None:
                 regular = _encode(view, order, {})
-            return SharedChange(before.id, view, regular, together=False)
+            return SharedChange(before.id, view, regular)
         order = self._orders[view.group] = _in_order(view.members)
-        together = set(before.members) == set(view.members) == set(view.vs_set)
-        return SharedChange(before.id, view, _encode(view, order, origins), together=together)
+        return SharedChange(before.id, view, _encode(view, order, origins))
 
 
 def encode_transitional(view: GroupView) -> bytes:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm.session.daemon_frames import (
+    encode_continued,
     encode_origins,
     encode_transition,
     encode_view,
@@ -63,7 +64,8 @@ class Room:
     def change_daemons(self, gone: int, back: int) -> tuple[bytes, list[bytes]]:
         """Daemons b and c go, with bits of `gone`; some of them return, with bits of `back`.
 
-        Bit 2 of that: it looks as if a's members lost the others to the old view.
+        Bit 2 of that: it looks as if a's members lost the others to the old view. Bit 2 of `gone`:
+        if nobody went, the daemon says that all groups go on.
         """
         went = [name for bit, name in enumerate("bc") if gone & 1 << bit]
         kept = [name for name in DAEMONS if name not in went]
@@ -82,6 +84,8 @@ class Room:
             + encode_origins({name: int(name in returned) for name in homes})
         )
         whole, difference = self.forms(before, Cause.NETWORK, came, stayed, tuple(went))
+        if gone & 4 and not went:
+            difference = [encode_continued()]
         return head + whole, [head, *difference]
 
     def forms(
@@ -131,6 +135,7 @@ def test_the_same_frame_in_another_view_of_the_daemons_is_another_change() -> No
 
 @given(acts=ACTS, turns=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=40))
 @example([("change", 1, 0)] * 4, [(0, 4)])
+@example([("change", 1, 0), ("daemons", 4, 4), ("daemons", 4, 0), ("change", 2, 0)], [])
 def test_sessions_that_share_differences_tell_what_one_with_whole_views_tells(
     acts: list[tuple[str, int, int]], turns: list[tuple[int, int]]
 ) -> None:
