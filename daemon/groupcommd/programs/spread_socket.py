@@ -22,7 +22,7 @@ from groupcommd.programs.half_messages import HalfMessages
 MAX_PARTS: Final = 1024
 """The parts of one write: the system accepts no more (IOV_MAX)."""
 
-TURN_BYTES: Final = 256 * 1024
+TURN_BYTES: Final = 128 * 1024
 """Written to one client in one turn, and the piece that is more: frames may become much longer."""
 
 

@@ -102,7 +102,7 @@ HELD_BYTES: Final = 16 * 1024 * 1024
 PIECE_BYTES: Final = 32 * 1024
 """The bytes of frames of the daemon that are translated in one go, some 5 ms at most."""
 
-PIECE_PARTS: Final = 64
+PIECE_PARTS: Final = 32
 """The parts for the client after which a piece is over, too: each may be a list of members."""
 
 _ASKED_MASK: Final = 0b11
