@@ -136,6 +136,11 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         changed: the members that joined, left or disconnected; empty for NETWORK.
         vs_set: the members that come from the same earlier view of the group as this one does.
         own: whether the receiver itself has joined or left.
+        unchanged: with NETWORK, whether all members of the view before came along, and nobody else
+            has come: all got the same messages, and who asks only for members may ignore the view.
+            False where that is not known, as in history.
+        others: with NETWORK, the names of the daemons that came from other views than the
+            receiver's, by that view; empty where that is not known.
     """
 
     group: str
@@ -145,6 +150,21 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     changed: tuple[MemberId, ...]
     vs_set: tuple[MemberId, ...]
     own: bool
+    unchanged: bool = False
+    others: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def vs_sets(self) -> tuple[tuple[MemberId, ...], ...]:
+        """Return all members by the view from which they come, those of `vs_set` first.
+
+        Who is not known to have come with others is a set of its own.
+        """
+        origin = {name: n for n, names in enumerate(self.others) for name in names}
+        own, found = frozenset(self.vs_set), dict[object, list[MemberId]]()
+        for member in self.members:
+            if member not in own:
+                found.setdefault(origin.get(member.daemon, member), []).append(member)
+        return self.vs_set, *map(tuple, found.values())
 
     def includes(self, member: MemberId) -> bool:
         """Return whether a session is a member; cheaper than to look for it in `members`."""

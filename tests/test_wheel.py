@@ -49,6 +49,16 @@ def test_types_are_published(wheel: zipfile.ZipFile, package: str) -> None:
     assert f"{package}/py.typed" in wheel.namelist()
 
 
+def test_the_module_of_spread_is_a_distribution_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody gets it who has Spread's own one."""
+    monkeypatch.chdir(ROOT / "clients" / "spread_module")
+    with zipfile.ZipFile(tmp_path / build_wheel(str(tmp_path))) as built:
+        names = {name.split("/")[0] for name in built.namelist()}
+    assert {name for name in names if not name.endswith(".dist-info")} == {"spread.py"}
+
+
 def dist_info(wheel: zipfile.ZipFile, ending: str) -> str:
     (name,) = [name for name in wheel.namelist() if name.endswith(f".dist-info/{ending}")]
     return wheel.read(name).decode()

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcomm.host.addresses import DEFAULT_PORT
+from groupcomm.host.addresses import DEFAULT_HOST, DEFAULT_PORT
 from groupcomm.session.spread.names import MAX_DAEMON_BYTES
 
 _TOKENS: Final = re.compile(
@@ -99,9 +99,13 @@ class Segment:
 
 @attrs.frozen(kw_only=True)
 class SpreadConf:
-    """The content of a file: segments, settings that were not imported, and remarks."""
+    """The content of a file: segments, settings that were not imported, and remarks.
+
+    `clients` are further addresses at which programs connect to some daemon.
+    """
 
     segments: tuple[Segment, ...]
+    clients: tuple[str, ...]
     settings: tuple[tuple[str, str], ...]
     remarks: tuple[str, ...]
 
@@ -132,6 +136,7 @@ class _Reader:
         self.settings: list[tuple[str, str]] = []
         self.remarks: list[str] = []
         self.names: set[str] = set()
+        self.clients: dict[str, None] = {}
 
     @property
     def next(self) -> str:
@@ -205,7 +210,10 @@ def parse_spread_conf(text: str) -> SpreadConf:
         raise ConfigError("no Spread_Segment has a daemon: is this a spread.conf?")
     found = [segment for segment in segments if segment.daemons]
     return SpreadConf(
-        segments=tuple(found), settings=tuple(reader.settings), remarks=tuple(reader.remarks)
+        segments=tuple(found),
+        clients=tuple(reader.clients),
+        settings=tuple(reader.settings),
+        remarks=tuple(reader.remarks),
     )
 
 
@@ -275,14 +283,15 @@ def _interfaces(reader: _Reader, name: str, host: str) -> str:
     if between and host not in between and not any(map(_is_any, between)):
         host = between[0]
     for kind, address in others:
-        if address != host:
+        if address != host and kind == "C" and not _is_any(address):
+            reader.clients[address] = None
+        elif address != host:
             reader.remarks.append(f"{name}: {kind} {address}: {_INTERFACES[kind]}")
     return host
 
 
 _INTERFACES: Final = {
-    "C": "programs connect there with Spread; here, at the daemon's own address, and on its host"
-    " by the path /tmp/PORT",
+    "C": "all addresses of a host; name those in clients.spread_addresses",
     "D": "a daemon has one address for the others, or one on each of several networks",
     "M": "there is no monitor; groupcomm status connects as programs do",
 }
@@ -337,9 +346,11 @@ def to_groupcomm(conf: SpreadConf) -> str:
         "# As Spread's daemon has it: all users of the host, and whoever reaches the port, without",
         "# TLS or tokens. Without these two lines programs of the daemon's own user connect alone.",
         "# Spread's daemon listens at every address of its host, unless C lines name some; ours",
-        "# listens at its own address, and at the path /tmp/PORT.",
+        "# listens at its own address, at the path /tmp/PORT, and at those of these that its host",
+        "# has: 127.0.0.1, for users of the host, and those of the C lines.",
         'unix_for = "all"',
         "spread = true",
+        f"spread_addresses = {json.dumps(list(dict.fromkeys((DEFAULT_HOST, *conf.clients))))}",
     ]
     hosts = [daemon.host for segment in conf.segments for daemon in segment.daemons]
     if len(set(hosts)) < len(hosts):

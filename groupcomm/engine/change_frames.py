@@ -9,7 +9,7 @@ from groupcomm.events import Cause, GroupView, MemberId
 from groupcomm.groups.changes import GroupChange
 from groupcomm.session.daemon_frames import encode_view
 from groupcomm.session.daemon_session import DaemonSession
-from groupcomm.session.differences import Difference, encode_difference, place_of
+from groupcomm.session.differences import ChangeRun, Difference, encode_difference, place_of
 
 
 class ChangeFrames:
@@ -24,10 +24,10 @@ class ChangeFrames:
     def __init__(self, change: GroupChange) -> None:
         self.change = change
         self.names = 0
-        self._difference: bytes | None = None
+        self._difference: ChangeRun | None = None
         self._whole: bytes | None = None
 
-    def difference(self) -> bytes:
+    def difference(self) -> ChangeRun:
         """Return the difference from the view before, which members hold."""
         change = self.change
         if self._difference is None:

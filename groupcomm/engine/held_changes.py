@@ -13,6 +13,8 @@ from itertools import chain
 from math import inf
 from typing import Final
 
+from groupcomm.session.differences import ChangeRun
+
 MANY: Final = 64
 """The local members from which on changes of a group are held: to fewer they go out at once."""
 
@@ -28,6 +30,9 @@ MOST_BYTES: Final = 64 * 1024
 SESSIONS_A_STEP: Final = 256
 """The sessions to which one step sends what waits for them; the others follow in the next steps."""
 
+
+RUN_CHANGES: Final = 32
+"""The changes that are one part of the output: a session translates a part in one go."""
 
 SHARED_A_FRAME: Final = 4
 """The sessions that begin to share the changes of a group in the time of a frame and its write."""
@@ -94,7 +99,8 @@ class HeldChanges:
         self.due = inf
         self._bytes = 0  # of all entries
         self._round: list[int] = []  # those that did not get what waits for them yet
-        self._joined: dict[tuple[tuple[ChangeLog, int], ...], bytes] = {}  # by places
+        # What readers at the same places lack of the logs.
+        self._joined: dict[tuple[tuple[ChangeLog, int], ...], tuple[ChangeRun, ...]] = {}
 
     def append(self, log: ChangeLog, frame: bytes) -> None:
         """Hold a change of a group for all readers of its log."""
@@ -112,20 +118,22 @@ class HeldChanges:
         """Note that a frame for a session waits in its output, besides those in a log."""
         self.waiting.setdefault(connection, {})
 
-    def pop(self, connection: int) -> bytes:
-        """Return all changes that a session lacks, in their order; b"" if it lacks none."""
+    def pop(self, connection: int) -> tuple[ChangeRun, ...]:
+        """Return all changes that a session lacks, in their order and in parts."""
         places = self.waiting[connection]
         key = tuple(places.items())
         found = self._joined.get(key)
         if found is None:
             lacking = (log.entries[place - log.first :] for log, place in key)
-            entries = sorted(chain.from_iterable(lacking))
-            found = self._joined[key] = b"".join([frame for _, frame in entries])
+            frames = [frame for _, frame in sorted(chain.from_iterable(lacking))]
+            starts = range(0, len(frames), RUN_CHANGES)
+            runs = [ChangeRun(b"".join(frames[at : at + RUN_CHANGES])) for at in starts]
+            found = self._joined[key] = tuple(runs)
         for log in places:
             places[log] = log.end
         return found
 
-    def pop_due(self, now: float) -> list[tuple[int, bytes]]:
+    def pop_due(self, now: float) -> list[tuple[int, tuple[ChangeRun, ...]]]:
         """Return connections, as many as one step may serve, and what they lack of the logs."""
         if now < self.due:
             return []

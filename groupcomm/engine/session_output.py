@@ -27,6 +27,7 @@ from groupcomm.session.daemon_frames import (
     encode_undeliverable,
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
+from groupcomm.session.differences import ChangeRun
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.packet import Raw
@@ -270,7 +271,7 @@ class SessionOutput:
         if session.connection in self.held.waiting:
             changes = self.held.pop(session.connection)
             if changes:
-                self.push(session, (changes,))
+                self.push(session, changes)
 
     def push_all_changes(self) -> None:
         """Send all changes that wait; those that come next wait for sessions as they are then."""
@@ -283,12 +284,12 @@ class SessionOutput:
         for connection, changes in self.held.pop_due(self.now):
             self._push_late(connection, changes)
 
-    def _push_late(self, connection: int, changes: bytes) -> None:
+    def _push_late(self, connection: int, changes: tuple[ChangeRun, ...]) -> None:
         session = self.by_connection.get(connection)
         if session is not None:
             self.ready[connection] = None  # a frame that is held may be in its outbox
             if changes:
-                self.push(session, (changes,))
+                self.push(session, changes)
 
     # ---- for the groups ----
 

@@ -43,6 +43,11 @@ class Address:
         return ipaddress.ip_address(self.host).is_loopback
 
     @property
+    def is_unspecified(self) -> bool:
+        """Return whether it stands for all addresses of its host."""
+        return ipaddress.ip_address(self.host).is_unspecified
+
+    @property
     def is_multicast(self) -> bool:
         """Return whether the address stands for a group of hosts."""
         return ipaddress.ip_address(self.host).is_multicast

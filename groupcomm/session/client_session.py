@@ -491,7 +491,7 @@ class ClientSession:
             self._inbox.drop(*decode_abort_untrusted(frame))
         elif kind == FrameKind.VIEWID:
             begun = decode_view_id_untrusted(frame)
-            self._inbox.view = begun.id
+            self._inbox.view, self._lists.others = begun.id, ()
             events.append(begun)
         elif kind in _ENDS_OF_VIEWS:
             self._end_view(frame, events)
@@ -514,8 +514,7 @@ class ClientSession:
         self._together = None  # an ORIGINS frame in front was about the view that begins
         announced, me = self._inbox.announced, self._inbox.me
         if frame[0] == FrameKind.VIEW:
-            views = [decode_view_untrusted(frame, announced)]
-            self._lists.hold(views[0], me)
+            views = [self._lists.hold(decode_view_untrusted(frame, announced), me)]
         elif frame[0] == FrameKind.DIFFERENCE:
             views = [self._lists.apply(decode_difference_untrusted(frame, announced), me)]
         elif len(frame) == 1:
@@ -530,9 +529,9 @@ class ClientSession:
         if frame[0] == FrameKind.ORIGINS:
             origins = decode_origins_untrusted(frame)
             self._together = tuple(sorted(origins))
-            last = events[-1] if events else None
+            last, along = events[-1] if events else None, self._came_along(origins)
             if isinstance(last, DaemonView) and last.together is None:
-                events[-1] = structs.replace(last, together=self._came_along(origins))
+                events[-1] = structs.replace(last, together=along)
         elif len(frame) == 1:
             events.append(Transition(self._inbox.announced, self._together))
         else:
@@ -540,11 +539,12 @@ class ClientSession:
 
     def _came_along(self, origins: Mapping[str, int]) -> tuple[str, ...] | None:
         """Return the daemons that have come into a view with that of this session."""
-        me = self._inbox.me
-        own = None if me is None else origins.get(me.daemon)
-        if own is None:
-            return None
-        return tuple(sorted(daemon for daemon, number in origins.items() if number == own))
+        me, parts = self._inbox.me, dict[int, list[str]]()
+        for daemon, number in sorted(origins.items()):
+            parts.setdefault(number, []).append(daemon)
+        own = None if me is None else parts.pop(origins.get(me.daemon, -1), None)
+        self._lists.others = tuple(map(tuple, parts.values()))
+        return None if own is None else tuple(own)
 
     def _fate(self, frame: bytes) -> Event:
         """Decode the outcome of a request."""

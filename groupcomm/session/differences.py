@@ -29,6 +29,15 @@ def place_of(position: Position) -> Place:
     return counter, incarnation, time, ring, bundle, message
 
 
+class ChangeRun(bytes):
+    """DIFFERENCE frames, whole, that many sessions get as one object.
+
+    So what a session makes of them is found by others without reading them again.
+    """
+
+    __slots__ = ()
+
+
 class Difference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A change of a group, as a difference from the view before it.
 
@@ -52,7 +61,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     members: tuple[MemberId, ...] = ()
 
 
-def encode_difference(found: Difference) -> bytes:
+def encode_difference(found: Difference) -> ChangeRun:
     """Encode a difference; the frame is the same for all local members."""
     _, *place = found.id
     group = found.group.encode()
@@ -62,7 +71,7 @@ def encode_difference(found: Difference) -> bytes:
         FrameKind.DIFFERENCE, *place, *found.before, cause, size, len(went), len(group)
     )
     rest = b"".join((group, *map(short_text, went), encode_members(found.members)))
-    return b"%b%b%b" % (LENGTH.pack(len(head) + len(rest)), head, rest)
+    return ChangeRun(b"%b%b%b" % (LENGTH.pack(len(head) + len(rest)), head, rest))
 
 
 def decode_difference_untrusted(frame: bytes, view: ViewId) -> Difference:

@@ -7,6 +7,8 @@ does not fit the list that is held was lost, repeated or out of order before: th
 from operator import attrgetter, itemgetter
 from typing import Final, cast
 
+from msgspec import structs
+
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId
@@ -20,11 +22,16 @@ UNFIT: Final = "difference"
 
 
 class GroupLists:
-    """The lists of the groups of one session, by name, each with the id of its latest view."""
+    """The lists of the groups of one session, by name, each with the id of its latest view.
 
-    __slots__ = ("_held",)
+    Attributes:
+        others: see `GroupView.others`, for the views that follow.
+    """
+
+    __slots__ = ("_held", "others")
 
     def __init__(self) -> None:
+        self.others: tuple[tuple[str, ...], ...] = ()
         self._held: dict[str, tuple[MemberList[MemberId], Position]] = {}
 
     def __len__(self) -> int:
@@ -35,12 +42,15 @@ class GroupLists:
         held = self._held.get(view.group)
         return held is not None and held[1] == view.id
 
-    def hold(self, view: GroupView, me: MemberId | None) -> None:
-        """Hold the list of a whole view; none if the session is not in it."""
+    def hold(self, view: GroupView, me: MemberId | None) -> GroupView:
+        """Hold the list of a whole view; none if the session is not in it. Return the view."""
+        held, _ = self._held.pop(view.group, (None, None))
         if me is not None and view.includes(me):
             self._held[view.group] = (MemberList(view.members), view.id)
-        else:
-            self._held.pop(view.group, None)
+        if view.cause is not Cause.NETWORK:
+            return view
+        same = held and set(held.version) == set(view.members) == set(view.vs_set)
+        return structs.replace(view, unchanged=bool(same), others=self.others)
 
     def apply(self, change: Difference, me: MemberId | None) -> GroupView:
         """Return the view that a difference leads to.
@@ -52,7 +62,8 @@ class GroupLists:
         if held is None or at is None or place_of(at) != change.before:
             shown = "none" if at is None else at
             raise BadDatagram(UNFIT, f"{change.group!r} at {shown} is not {change.before}")
-        own = change.cause is Cause.LEAVE and change.members[0] == me
+        own, size = change.cause is Cause.LEAVE and change.members[0] == me, held.size
+        is_network = change.cause is Cause.NETWORK
         together = _apply(held, change)
         if together is None or held.size != change.size:
             text = f"{change.cause.name} does not lead to {change.size} members of {change.group!r}"
@@ -66,9 +77,11 @@ class GroupLists:
             id=change.id,
             members=_as_tuple(held.version),
             cause=change.cause,
-            changed=() if change.cause is Cause.NETWORK else change.members,
+            changed=() if is_network else change.members,
             vs_set=() if own else _as_tuple(together),
             own=own,
+            unchanged=is_network and not change.members and size == change.size,
+            others=self.others if is_network else (),
         )
 
     def go_on(self, daemons: ViewId) -> list[GroupView]:
@@ -90,6 +103,8 @@ class GroupLists:
                     changed=(),
                     vs_set=members,
                     own=False,
+                    unchanged=True,
+                    others=self.others,
                 )
                 views.append(view)
         return views

@@ -2,14 +2,20 @@
 
 import select
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.events import Cause, Event, GroupView, MemberId, Transition
 from groupcomm_client import spread_api as sp
+from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.spread_api import flush, functions
+from groupcomm_client.spread_api.mailbox import Mailbox
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.sources import ROOT
 
@@ -122,6 +128,73 @@ def test_a_network_change_comes_behind_a_transition(boxes: Boxes) -> None:
     assert caught.value.code == sp.CONNECTION_CLOSED
     boxes.cluster.start("b")
     boxes.cluster.settle()
+
+
+class Scripted:
+    """A connection whose events stand in a script."""
+
+    member = MemberId("#ann#a", 1)
+
+    def __init__(self, events: list[Event]) -> None:
+        self._events = deque(events)
+
+    def receive(self, _timeout_s: float | None) -> Event:
+        if not self._events:
+            raise TimeoutError
+        return self._events.popleft()
+
+    def keep_back(self, _more: bool) -> None:
+        """The script needs no descriptor."""
+
+
+def network(
+    group: str, time: int, *members: str, along: int, unchanged: bool = False, joins: bool = False
+) -> GroupView:
+    """A view of which the first members came along with ann; of the others c and d together."""
+    found = tuple(MemberId(f"#{each}", 1) for each in members)
+    return GroupView(
+        group=group,
+        id=Position(ViewId(time, "a", 1), 0, 0, 0, 0),
+        members=found,
+        cause=Cause.JOIN if joins else Cause.NETWORK,
+        changed=found[-1:] if joins else (),
+        vs_set=found[:along],
+        own=False,
+        unchanged=unchanged,
+        others=(("b",), ("c", "d")),
+    )
+
+
+def test_only_groups_that_lose_or_gain_members_tell_of_a_change_of_daemons() -> None:
+    """And who came together from another view stands in one set."""
+    far = ("ann#a", "bob#b", "cat#c", "dan#d")
+    over = Transition(ViewId(1, "a", 1), ("a", "b"))
+    script: list[Event] = [
+        *(network(group, 1, "ann#a", "bob#b", along=2, joins=True) for group in ("near", "grows")),
+        network("far", 1, *far, along=4, joins=True),
+        over,
+        network("far", 2, "ann#a", "bob#b", along=2),
+        network("near", 2, "ann#a", "bob#b", along=2, unchanged=True),
+        network("grows", 2, "ann#a", "bob#b", along=2, unchanged=True),
+        network("grows", 3, *far, along=1),
+        network("near", 3, "ann#a", "bob#b", along=2, unchanged=True),
+        Transition(ViewId(3, "a", 1), ("a",)),
+        network("near", 4, "ann#a", "bob#b", along=2, unchanged=True),
+    ]
+    box = Mailbox(cast("BlockingConnection", Scripted(script)), membership=True)
+    told = []
+    while (found := box.receive(0.0)) is not None:
+        assert found.info is not None
+        told.append((found.service_type & 0x3F00, found.sender, found.info.vs_sets))
+    assert told == [
+        *((0x1100, group, (("#bob#b",),)) for group in ("near", "grows")),
+        (0x1100, "far", (("#dan#d",),)),
+        (0x2000, "far", ()),
+        (0x1800, "far", (("#ann#a", "#bob#b"),)),
+        (0x1800, "grows", (("#ann#a",), ("#bob#b",), ("#cat#c", "#dan#d"))),
+        *((0x2000, group, ()) for group in ("near", "grows", "far")),
+        (0x1800, "near", (("#ann#a", "#bob#b"),)),
+    ]
 
 
 def test_without_membership_only_messages_come(boxes: Boxes) -> None:

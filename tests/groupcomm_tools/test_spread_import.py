@@ -102,6 +102,7 @@ def test_daemons_and_ports_are_taken_over(tmp_path: Path) -> None:
         "127.0.0.9": "127.0.0.9:4803",
     }
     assert (config.spread, config.unix_for) == (True, "all")
+    assert [*map(str, config.spread_addresses)] == ["127.0.0.1:4803", "127.0.0.5:4803"]
     conf, made = str(tmp_path / "spread.conf"), str(tmp_path / "groupcomm.toml")
     assert main(["spread", "import", conf, "--to", made]) == 2, "the file is there already"
 
@@ -131,7 +132,7 @@ def test_nothing_of_a_file_vanishes_in_silence(
         "localhost.localdomain: Spread cuts names after 19 bytes, too",
     ):
         assert f"# - {remark}" in lines
-    for interface in ("D 127.0.0.6", "C 127.0.0.5", "M 127.0.0.7"):
+    for interface in ("D 127.0.0.6", "M 127.0.0.7"):
         assert any(line.startswith(f"# - gate: {interface}: ") for line in lines)
     for line in (
         "# Spread_Segment 127.0.0.255:4813",

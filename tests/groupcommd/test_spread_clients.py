@@ -3,6 +3,8 @@
 docs/spread-clients.md has the table of these.
 """
 
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
 from typing import TypeVar
@@ -321,6 +323,30 @@ async def test_a_name_in_use_is_refused_in_place_of_the_methods(
                 await second.send_all(version + b"\1\3ann")
                 assert await second.receive_some() == b"\xfa"
                 assert await second.receive_some() == b""
+
+
+async def test_joins_of_several_programs_keep_the_order_in_which_they_came(
+    alone: LocalCluster,
+) -> None:
+    """Also if all have come before the daemon reads any of them; an event loop mixes them."""
+    daemon = alone["a"]
+    async with AsyncExitStack() as stack:
+        users = [f"u{number}" for number in range(6)]
+        programs = [
+            await stack.enter_async_context(await connect(daemon.spread, user)) for user in users
+        ]
+        for group, order in (("up", programs), ("down", programs[::-1])):
+            os.kill(daemon.pid, signal.SIGSTOP)
+            try:
+                for program in order:
+                    await program.join(group)
+            finally:
+                os.kill(daemon.pid, signal.SIGCONT)
+            shown = [await order[0].view(group) for _ in order]
+            assert [view.groups for view in shown] == [
+                tuple(sorted(each.name for each in order[: count + 1]))
+                for count in range(len(order))
+            ]
 
 
 async def test_who_is_not_admitted_learns_their_code(alone: LocalCluster) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import socket
 import stat
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from groupcomm.errors import ConfigError, SessionEnded
 from groupcomm.host.addresses import Address
 from groupcomm_client import connect as connect_own
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcommd.config.config_file import read_config
 from groupcommd.network.sockets import listen_tcp
 from groupcommd.programs.listeners import loopback_listener
 from groupcommd.programs.spread_listener import spread_tcp, spread_unix
@@ -216,6 +218,39 @@ async def test_a_principal_with_too_many_connections_learns_so() -> None:
             with pytest.raises(spread.Rejected) as refused:
                 await connect(cluster["a"].spread, "ben")
         assert refused.value.code == -3
+
+
+async def test_programs_connect_at_each_address_that_the_host_has_and_that_is_free() -> None:
+    with socket.create_server(("127.0.0.3", 0)) as taken:
+        port = taken.getsockname()[1]
+        further = ["127.0.0.2", "127.0.0.1", "192.0.2.77", f"127.0.0.3:{port}"]
+        clients = f"spread = true\nspread_addresses = {further}"
+        async with LocalCluster("a", clients=clients) as cluster:
+            own = cluster["a"].spread_tcp
+            for where in (own, own.replace("127.0.0.1", "127.0.0.2")):
+                async with await connect(where, "ann") as ann:
+                    assert ann.name == "#ann#a"
+            log = cluster["a"].log.read_text()
+            assert f"cannot connect at 127.0.0.3:{port}" in log
+            assert "192.0.2.77" not in log
+
+
+@pytest.mark.parametrize(
+    ("clients", "told"),
+    [
+        ("spread_addresses = '192.0.2.1'", "192.0.2.1:4803, and clients.spread is not true"),
+        ("spread = true\nspread_addresses = '0.0.0.0'", "name those"),
+        ("spread_addresses = 'localhost'", "an IP address in digits"),
+    ],
+)
+def test_what_is_open_to_other_hosts_is_named_and_allowed(
+    clients: str, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "g.toml").write_text(
+        f"[sites.main.daemons]\na = '127.0.0.1'\n[clients]\n{clients}\n"
+    )
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        read_config(tmp_path / "g.toml", name="a", state_dir=tmp_path)
 
 
 async def test_what_asks_for_nothing_is_charged_too(

@@ -45,7 +45,7 @@ class membership_info:
     Attributes:
         gid: the view's identity.
         changed_member: the member that joined, left or disconnected; empty for other causes.
-        vs_sets: members that come along together; docs/spread-api.md describes the sets of others.
+        vs_sets: members that come along together, the receiver's own first.
         my_vs_set_index: the index of the receiver's own set.
     """
 
@@ -102,7 +102,8 @@ class Mailbox:
         self.connection = connection
         self._membership = membership
         self._waiting: deque[Received_message] = deque()
-        self._ids: dict[str, group_id] = {}  # the ids of each group's last view
+        self._views: dict[str, GroupView] = {}  # the last view of each group that was told
+        self._losing: set[str] = set()  # groups of which a transition was told
         self._kept_back = False
         self._lock = threading.Lock()
 
@@ -155,10 +156,18 @@ class Mailbox:
         elif isinstance(event, Refused):
             self._waiting.append(self._refused(event))
         elif self._membership and isinstance(event, GroupView):
-            self._waiting.append(self._view(event))
+            if not event.unchanged or event.group in self._losing:
+                self._waiting.append(self._view(event))
         elif self._membership and isinstance(event, Transition):
-            for group, gid in self._ids.items():
-                info = membership_info(gid, "", (), 0)
+            self._end_views(event)
+
+    def _end_views(self, event: Transition) -> None:
+        """Tell of the groups that lose members; in others nobody can lack what this one gets."""
+        for group, view in self._views.items():
+            homes = {member.daemon for member in view.members}
+            if event.together is None or not homes.issubset(event.together):
+                self._losing.add(group)
+                info = membership_info(group_id(view.id), "", (), 0)
                 self._waiting.append(
                     Received_message(TRANSITION_MESS, group, (), 0, False, b"", info)
                 )
@@ -173,12 +182,16 @@ class Mailbox:
         me = self.connection.member
         gid = group_id(view.id)
         changed = view.changed[0].name if view.changed else ""
+        if view.cause is Cause.NETWORK:
+            self._losing.discard(view.group)
         if me not in view.members:
-            self._ids.pop(view.group, None)
+            self._views.pop(view.group, None)
+            self._losing.discard(view.group)
             info = membership_info(gid, changed, (), 0)
             return Received_message(CAUSED_BY_LEAVE, view.group, (), 0, False, b"", info)
-        self._ids[view.group] = gid
-        sets = _vs_sets(view)
+        self._views[view.group] = view
+        is_network = view.cause is Cause.NETWORK
+        sets = tuple(map(_names, view.vs_sets if is_network else (view.changed,)))
         return Received_message(
             REG_MEMB_MESS | _CAUSES[view.cause],
             view.group,
@@ -188,17 +201,6 @@ class Mailbox:
             b"",
             membership_info(gid, changed, sets, 0),
         )
-
-
-def _vs_sets(view: GroupView) -> tuple[tuple[str, ...], ...]:
-    """Return sets in Spread's form: one of the members that changed, or the partition.
-
-    Only the receiver's own set is known: every other member stands alone.
-    """
-    if view.cause is not Cause.NETWORK:
-        return (_names(view.changed),)
-    mine = set(view.vs_set)
-    return (_names(view.vs_set), *(_names((m,)) for m in view.members if m not in mine))
 
 
 def _names(members: tuple[MemberId, ...]) -> tuple[str, ...]:

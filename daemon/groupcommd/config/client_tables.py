@@ -64,6 +64,10 @@ class ClientsTable:
             the system tells the user of each connection (docs/security.md#clients).
         spread: programs of Spread may connect by TCP to the daemon's own address, from any host:
             their protocol has neither TLS nor tokens.
+        spread_addresses: further addresses, each HOST or HOST:PORT, at which programs of Spread may
+            connect by TCP; by default the port is the daemon's own. A loopback address, such as
+            127.0.0.1, admits the users of this host that ``unix_for`` names. Others are open to
+            whoever reaches them, and need ``spread``. A daemon listens at those that its host has.
         spread_unix: the folder in which programs of Spread (docs/spread-clients.md) find a unix
             socket named after the daemon's port, or ``off``. It admits the users that ``unix_for``
             names.
@@ -92,6 +96,7 @@ class ClientsTable:
     unix_for: str = "owner"
     tcp: str = "off"
     spread: bool = False
+    spread_addresses: Texts = ()
     spread_unix: str = "/tmp"
     tls: TlsTable | None = None
     tokens: str | None = None
@@ -169,6 +174,25 @@ def read_unix(clients: ClientsTable, base: Path, name: str) -> Path:
     if not clients.unix:
         return runtime_folder() / SOCKET_NAME
     return base / user_path(clients.unix.replace("{name}", name))
+
+
+def read_spread_addresses(clients: ClientsTable, own: Address) -> tuple[Address, ...]:
+    """Return the further addresses for programs of Spread."""
+    key = "clients.spread_addresses"
+    found = tuple(parse_address(text, key, own.port) for text in clients.spread_addresses)
+    for address in found:
+        if address.is_unspecified:
+            raise ConfigError(
+                f"{key} has {address.host}, which stands for all addresses of a host: name those at"
+                " which programs may connect"
+            )
+        if not (address.is_loopback or clients.spread):
+            raise ConfigError(
+                f"{key} has {address}, and clients.spread is not true: whoever reaches this address"
+                " could connect; set clients.spread if that is wanted, and [[access]] for what"
+                " such programs may do"
+            )
+    return found
 
 
 def read_spread_unix(clients: ClientsTable, base: Path) -> Path | None:

@@ -57,6 +57,8 @@ class DaemonConfig:
         unix_for: the users that may connect there: "owner", "group" or "all".
         tcp: the address for clients of this host; None without one.
         spread: whether clients of Spread may connect by TCP, without authentication.
+        spread_addresses: the further addresses where they may connect, if the host has them; port 0
+            stands for the daemon's own.
         spread_unix: the folder of their unix socket, which is named after its port; None without.
         tls: the settings for clients of other hosts; None: they cannot connect.
         http: the settings of HTTP; None: the daemon does not answer it.
@@ -92,6 +94,7 @@ class DaemonConfig:
     unix_for: str = "owner"
     tcp: Address | None = None
     spread: bool = False
+    spread_addresses: tuple[Address, ...] = ()
     spread_unix: Path | None = None
     tls: TlsConfig | None = None
     http: HttpConfig | None = None

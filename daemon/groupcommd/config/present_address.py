@@ -44,7 +44,7 @@ def present_address(
         None if the daemon can listen where it should, or there is no way to another daemon.
     """
     own = addresses[name]
-    if _is_here(own):
+    if is_here(own):
         return None
     for target in (*(at for other, at in addresses.items() if other != name), *_found(seeds)):
         try:
@@ -78,7 +78,7 @@ def own_address(name: str, host: Seed, others: Sequence[Address], seeds: Sequenc
         here = []
         fault = f"{host} cannot be looked up: {error.strerror or error}"
     else:
-        here = sorted(filter(_is_here, found), key=lambda each: each.is_loopback)
+        here = sorted(filter(is_here, found), key=lambda each: each.is_loopback)
         if here and not here[0].is_loopback:
             return here[0]
         what = "where only this host reaches it" if here else "not to this host"
@@ -103,7 +103,8 @@ def own_address(name: str, host: Seed, others: Sequence[Address], seeds: Sequenc
     )
 
 
-def _is_here(address: Address) -> bool:
+def is_here(address: Address) -> bool:
+    """Return whether this host has an address."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

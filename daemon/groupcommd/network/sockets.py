@@ -23,6 +23,7 @@ from groupcomm.host.private_files import (
 from groupcomm.session.spread.names import daemon_fault
 from groupcommd.config.daemon_config import DaemonConfig
 from groupcommd.config.http_table import HttpConfig
+from groupcommd.config.present_address import is_here
 from groupcommd.config.roster_config import former_places
 from groupcommd.network.networks import Networks
 from groupcommd.network.udp import UdpSocket
@@ -62,7 +63,7 @@ class Sockets:
         tls: the address at which clients connect by TLS; None without one.
         tls_listener: the listener at that address.
         spread_unix: the socket for clients of Spread on this host; None without one.
-        spread_tcp: their address by TCP; None without one.
+        spread_tcp: their addresses by TCP, the daemon's own first if it is one of them.
         http: the address for HTTP; None without one.
     """
 
@@ -78,7 +79,7 @@ class Sockets:
         self.tls: Address | None = None
         self.tls_listener: TlsListener | None = None
         self.spread_unix: Path | None = None
-        self.spread_tcp: Address | None = None
+        self.spread_tcp: list[Address] = []
         self.http: HttpSocket | None = None
         with ExitStack() as stack:
             self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
@@ -93,7 +94,8 @@ class Sockets:
                 tcp, self.tcp = _listen(config.tcp, stack)
                 admits = admission(config.unix_for, config.unix)
                 own = loopback_listener(tcp, admits)
-                self.listeners.append(spread_tcp(tcp, admits, own) if config.spread else own)
+                both = config.spread or config.spread_addresses
+                self.listeners.append(spread_tcp(tcp, admits, own) if both else own)
             self._open_for_spread(config, stack)
             if config.tls is not None:
                 credentials = read_tls_credentials(config.tls)
@@ -108,7 +110,7 @@ class Sockets:
     def _open_for_spread(self, config: DaemonConfig, stack: ExitStack) -> None:
         """Open the listeners for clients of Spread; the daemon also runs if a path is in use."""
         fault = daemon_fault(config.name)
-        if fault and config.spread:
+        if fault and (config.spread or config.spread_addresses):
             raise ConfigError(f"clients.spread: no client of Spread can use this daemon: {fault}")
         port = self.udp.address.port
         if config.spread_unix is not None:
@@ -123,21 +125,37 @@ class Sockets:
                 stack.callback(close_unix, unix, path)
                 self.listeners.append(spread_unix(unix))
                 self.spread_unix = path
-        if config.spread:
-            self._open_spread_tcp(config, Address(config.addresses[config.name].host, port), stack)
+        self._open_tcp_for_spread(config, port, stack)
 
-    def _open_spread_tcp(self, config: DaemonConfig, own: Address, stack: ExitStack) -> None:
-        if own == self.tcp:
-            self.spread_tcp = own  # one listener for both protocols
-        else:
-            tcp, self.spread_tcp = _listen(own, stack)
+    def _open_tcp_for_spread(self, config: DaemonConfig, port: int, stack: ExitStack) -> None:
+        """Listen at the daemon's own address if that is wanted, and at further ones if possible."""
+        own = Address(config.addresses[config.name].host, port)
+        further = [attrs.evolve(each, port=each.port or port) for each in config.spread_addresses]
+        if config.spread:
+            self._listen_for_spread(config, own, stack)
+        for each in further:
+            if each in self.spread_tcp or not is_here(each):
+                continue
+            try:
+                if each.is_loopback:
+                    check_tcp_users(each.host, "clients.spread_addresses", "no loopback address")
+                self._listen_for_spread(config, each, stack)
+            except ConfigError as error:
+                _log.warning("clients of Spread cannot connect at %s: %s", each, error)
+        if config.spread:
+            _log.warning(
+                "clients of Spread may connect at %s: their protocol has neither TLS nor tokens, so"
+                " everybody who reaches this address can read and write unless [[access]] forbids"
+                " it",
+                ", ".join(map(str, self.spread_tcp)),
+            )
+
+    def _listen_for_spread(self, config: DaemonConfig, at: Address, stack: ExitStack) -> None:
+        if at != self.tcp:  # otherwise one listener is for both protocols
+            tcp, at = _listen(at, stack)
             admits = admission(config.unix_for, config.unix)
             self.listeners.append(spread_tcp(tcp, admits, None))
-        _log.warning(
-            "clients of Spread may connect at %s: their protocol has neither TLS nor tokens, so"
-            " everybody who reaches this address can read and write unless [[access]] forbids it",
-            self.spread_tcp,
-        )
+        self.spread_tcp.append(at)
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +176,7 @@ class Sockets:
             "tcp": str(self.tcp) if self.tcp else None,
             "tls": str(self.tls) if self.tls else None,
             "spread_unix": str(self.spread_unix) if self.spread_unix else None,
-            "spread_tcp": str(self.spread_tcp) if self.spread_tcp else None,
+            "spread_tcp": str(self.spread_tcp[0]) if self.spread_tcp else None,
             "http": self.http.name if self.http else None,
             "pid": os.getpid(),
         }

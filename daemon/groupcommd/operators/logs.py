@@ -155,7 +155,7 @@ _log = logging.getLogger("groupcommd")
 
 def log_start(config: DaemonConfig, sockets: Sockets) -> None:
     """Log this daemon's name and addresses, before it sends its first datagram."""
-    spread = [str(at) for at in (sockets.spread_unix, sockets.spread_tcp) if at]
+    spread = [str(at) for at in (sockets.spread_unix, *sockets.spread_tcp) if at]
     fields: dict[str, Any] = {
         "version": version("groupcomm"),
         "daemon": config.name,

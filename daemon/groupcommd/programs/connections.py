@@ -6,6 +6,7 @@ Whatever a client does, it ends its own connection at most.
 
 import errno
 import logging
+import select
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -62,6 +63,9 @@ AHEAD_BYTES: Final = 4 * 1024 * 1024
 LEAST_BYTES: Final = 4096
 """Read from one connection in one turn, however many connections its principal has."""
 
+MOST_EARLIER: Final = 32
+"""Connections that are read before another one, as their bytes have come before."""
+
 WRITE_BYTES: Final = 256 * 1024
 
 WRITES_A_TURN: Final = 256
@@ -69,6 +73,9 @@ WRITES_A_TURN: Final = 256
 
 WRITE_S: Final = 0.003
 """The time after which a turn writes to no further connection: some get much, as Spread's do."""
+
+LATE_WRITES: Final = 16
+"""Writes between two turns, once sockets accept more; other sockets are left to the turns."""
 
 ENDS_A_ROUND: Final = 16
 """Connections that end in one round of the event loop, each with its session and its task."""
@@ -132,9 +139,13 @@ class Connections:
         self.quotas = ConnectionQuotas(quotas or Quotas(), most)
         self._accepted = 0  # open connections, those without a HELLO included
         self._turned_away = 0  # connections among these that only get the reason of their refusal
+        self._poll = select.epoll()  # tells of sockets in the order in which bytes have come
+        self._by_descriptor: dict[int, Connection] = {}
+        self._arrived: dict[int, None] = {}  # descriptors with bytes, in this order
         self._read_now: set[int] = set()  # connections that may have been read in this round
         self._unfed = trio.Event()  # set when something waits for the next round
         self._unwritten: dict[int, None] = {}  # connections with output, those that wait longest
+        self._written_late = 0  # writes since the last turn, once sockets accepted more
         self._ended_now = 0  # connections that may have ended in this round
         self._ends = trio.lowlevel.ParkingLot()  # tasks of those whose streams have ended
         nursery.start_soon(self._feed_rest)
@@ -251,6 +262,8 @@ class Connections:
             listener.remove(connection)
             self._accepted -= 1
             trio.lowlevel.notify_closing(accepted)
+            self._by_descriptor.pop(accepted.fileno(), None)
+            self._arrived.pop(accepted.fileno(), None)
             accepted.close()
             self._close_session(connection)
 
@@ -280,6 +293,9 @@ class Connections:
         number = connection.number
         connection.admit(peer)
         self._open[number] = connection
+        descriptor = connection.plain.fileno()
+        self._by_descriptor[descriptor] = connection
+        self._poll.register(descriptor, select.EPOLLIN | select.EPOLLET)
         self.inputs.append(ClientOpened(number, peer.principal))
         if peer.received:
             connection.readable = False
@@ -340,6 +356,33 @@ class Connections:
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.wait_readable(connection.socket)
+            self._read_earlier(connection)
+        return self._read_bytes(connection)
+
+    def _read_earlier(self, connection: Connection) -> None:
+        """Read other connections at which bytes have come before those of this one.
+
+        The event loop mixes those that are readable at a time. Programs may rely on the order in
+        which they have written, as on that of two joins.
+        """
+        arrived = self._arrived
+        arrived.update(dict.fromkeys(descriptor for descriptor, _ in self._poll.poll(0)))
+        for descriptor in list(islice(arrived, MOST_EARLIER)):
+            del arrived[descriptor]
+            other = self._by_descriptor[descriptor]
+            if other is connection:
+                return
+            if other.readable and other.state is ConnectionState.OPEN:
+                try:
+                    self._read_bytes(other)
+                except SpreadBroken as error:
+                    self._note_end(error)
+                    other.scope.cancel()
+                except OSError:  # its own task reads the end of the stream, which follows
+                    continue
+
+    def _read_bytes(self, connection: Connection) -> bool:
+        """Pass to the core what has come; return False at the end of the stream."""
         more, left = True, self._share(connection)
         with suppress(BlockingIOError):
             while left > 0:
@@ -431,6 +474,7 @@ class Connections:
         Where many are ready they wait for their turn, so that other daemons and the programs that
         get little need not wait for all of them.
         """
+        self._written_late = 0
         until, now, later = monotonic() + WRITE_S, list(ready), self._unwritten
         later.update(dict.fromkeys(now))
         longest = list(islice(later, WRITES_A_TURN))
@@ -498,9 +542,15 @@ class Connections:
             connection.scope.cancel()
 
     async def _write_later(self, connection: Connection) -> None:
+        """Write the rest as the socket accepts more; where many do, leave it to the next turns."""
         with suppress(OSError, trio.ClosedResourceError):
             while connection.state is not ConnectionState.CLOSED:
                 await trio.lowlevel.wait_writable(connection.socket)
+                if self._written_late >= LATE_WRITES:
+                    self._unwritten[connection.number] = None
+                    self._unfed.set()
+                    break
+                self._written_late += 1
                 self._write(connection)
                 if self._core.deadline <= trio.current_time():
                     self._turn()  # senders were waiting for this client

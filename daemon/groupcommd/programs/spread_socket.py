@@ -7,6 +7,7 @@ can, and after a BlockingIOError of `sendmsg` the caller calls again with the sa
 
 import logging
 import socket
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import ClassVar, Final
@@ -20,6 +21,9 @@ from groupcommd.programs.half_messages import HalfMessages
 
 MAX_PARTS: Final = 1024
 """The parts of one write: the system accepts no more (IOV_MAX)."""
+
+TURN_BYTES: Final = 128 * 1024
+"""Written to one client in one turn, and the piece that is more: frames may become much longer."""
 
 
 class SpreadBroken(ConnectionAbortedError):
@@ -58,6 +62,7 @@ class SpreadSocket:
         self._counted = 0  # messages that had come whole when the half one was noted
         self._log = log
         self._session = session
+        self._frames: deque[Raw] = deque()  # not translated yet
         self._unsent: list[Raw] = []
         self._owed = 0  # the size of the frames in these bytes
         self._skipped = 0  # messages of this session
@@ -130,21 +135,30 @@ class SpreadSocket:
         return self.sendmsg((data,))
 
     def sendmsg(self, parts: Sequence[Raw]) -> int:
-        """Send all of several parts; see `send`."""
+        """Send all of several parts, TURN_BYTES in one call; see `send`."""
         if not self._owed:
-            data = b"".join(parts)
-            try:
-                self._unsent = [*self._session.translate_in_parts(data)]
-            except BadDatagram as error:
-                raise SpreadBroken(str(error)) from None
-            self._owed = len(data)
-            if self._session.skipped > self._skipped:
-                self._note_skipped()
-        while self._unsent:
+            self._frames.extend(parts)
+            self._owed = sum(map(len, parts))
+        left = TURN_BYTES
+        while self._unsent or self._frames:
+            if left <= 0:
+                raise BlockingIOError
+            if not self._unsent:
+                self._translate_piece()
+                continue
             sent = self._socket.sendmsg(self._unsent[:MAX_PARTS])
             self._unsent = parts_behind(self._unsent, sent)
+            left -= sent
         size, self._owed = self._owed, 0
         return size
+
+    def _translate_piece(self) -> None:
+        try:
+            self._unsent += self._session.translate_piece(self._frames)
+        except BadDatagram as error:
+            raise SpreadBroken(str(error)) from None
+        if self._session.skipped > self._skipped:
+            self._note_skipped()
 
     def _note_skipped(self) -> None:
         """Count the messages that were skipped; log the first one of the session."""

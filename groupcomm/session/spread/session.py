@@ -4,10 +4,13 @@ Pure and without time. Towards the daemon's core this is a client of our own pro
 knows nothing of Spread. docs/spread-clients.md describes each translation and its reason.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from groupcomm.clocks.stamp import ViewId
+from msgspec import structs
+
+from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
@@ -23,8 +26,10 @@ from groupcomm.session.daemon_frames import (
     decode_view_untrusted,
     decode_welcome_untrusted,
 )
+from groupcomm.session.differences import ChangeRun
 from groupcomm.session.frames import (
     DAEMON_FRAME_BYTES,
+    LENGTH,
     Capability,
     FrameKind,
     FrameReader,
@@ -32,6 +37,7 @@ from groupcomm.session.frames import (
     encode_bye,
     encode_hello,
 )
+from groupcomm.session.group_lists import UNFIT
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.session.requests import NOTHING, Price, price_of_translation, total
 from groupcomm.session.spread import layout
@@ -50,6 +56,7 @@ from groupcomm.session.spread.layout import (
 )
 from groupcomm.session.spread.names import decode_destination, decode_group, encode_name
 from groupcomm.session.spread.views import (
+    SharedChange,
     SharedChanges,
     encode_own_leave,
     encode_regular,
@@ -92,6 +99,12 @@ READ_WASTE: Final = 64
 HELD_BYTES: Final = 16 * 1024 * 1024
 """The most large messages of our own clients that have come in part; what is more is skipped."""
 
+PIECE_BYTES: Final = 32 * 1024
+"""The bytes of frames of the daemon that are translated in one go, some 5 ms at most."""
+
+PIECE_PARTS: Final = 32
+"""The parts for the client after which a piece is over, too: each may be a list of members."""
+
 _ASKED_MASK: Final = 0b11
 _PART_MASK: Final = 0b111
 _MARKS_SHIFT: Final = 28 - PART_SHIFT
@@ -102,12 +115,16 @@ _DELIVER: Final = int(FrameKind.DELIVER)
 _DIFFERENCE: Final = int(FrameKind.DIFFERENCE)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _ALL: Final = 2**62
+_NETWORK: Final = Cause.NETWORK
+_LEAVE: Final = Cause.LEAVE
+_DISCONNECT: Final = Cause.DISCONNECT
 _ABOUT_VIEWS: Final = frozenset(
     (
         FrameKind.VIEW,
         FrameKind.VIEWID,
         FrameKind.ORIGINS,
         FrameKind.TRANSITION,
+        FrameKind.CONTINUED,
     )
 )
 _CONTROLS: Final = frozenset((layout.JOIN, layout.LEAVE, layout.KILL))
@@ -194,7 +211,7 @@ class SpreadSession:
 
     def hello(self) -> bytes:
         """Return the frame with which it asks the daemon to be admitted."""
-        wishes = Capability.REFUSALS | Capability.DIFFERENCES
+        wishes = Capability.REFUSALS | Capability.DIFFERENCES | Capability.CONTINUED
         wishes |= Capability.ORIGINS if self._handshake.wants_views else Capability.NO_VIEWS
         return encode_hello(self._user, wishes)
 
@@ -347,23 +364,42 @@ class SpreadSession:
         Raises:
             BadDatagram: the due notice has no form for the client; its session has to end.
         """
-        return b"".join(self.translate_in_parts(data))
+        told: list[bytes] = []
+        self._read(data, told)
+        return b"".join(told)
 
-    def translate_in_parts(self, data: bytes) -> list[bytes]:
-        """Accept frames of the daemon; return bytes for the client as parts, which may be shared.
+    def translate_piece(self, frames: deque[Raw]) -> list[bytes]:
+        """Take parts of whole frames of the daemon from a queue, one at least and not too many.
+
+        Returns:
+            bytes for the client as parts, which may be shared with other sessions.
 
         Raises:
             BadDatagram: see `translate`.
         """
         told: list[bytes] = []
+        taken = 0
+        while frames and taken < PIECE_BYTES and len(told) < PIECE_PARTS:
+            part = frames.popleft()
+            taken += len(part)
+            if isinstance(part, ChangeRun):
+                self._change_views(part, told)
+                continue
+            plain = [part]
+            while frames and taken < PIECE_BYTES and not isinstance(frames[0], ChangeRun):
+                plain.append(frames.popleft())
+                taken += len(plain[-1])
+            self._read(b"".join(plain), told)
+        return told
+
+    def _read(self, data: bytes, told: list[bytes]) -> None:
         for frame in self._reader.feed(data):
             if frame[0] == _DELIVER:
                 self._deliver(frame, told)
             elif frame[0] == _DIFFERENCE:
-                self._change_view(frame, told)
+                self._change_views(ChangeRun(LENGTH.pack(len(frame)) + frame), told)
             else:
                 self._on_frame(frame, told)
-        return told
 
     def _on_frame(self, frame: bytes, told: list[bytes]) -> None:
         kind = frame[0]
@@ -388,6 +424,8 @@ class SpreadSession:
             self._view, self._origins = decode_view_id_untrusted(frame).id, {}
         elif kind == FrameKind.ORIGINS:
             self._origins = decode_origins_untrusted(frame)
+        elif kind == FrameKind.CONTINUED:
+            self._go_on(told)
         else:
             self._end_views(told)
 
@@ -416,26 +454,49 @@ class SpreadSession:
                 if self._handshake.wants_views:
                     told.append(encode_transitional(view))
 
-    def _change_view(self, frame: bytes, told: list[bytes]) -> None:
-        """Send the client a change of one of its groups; others get the same with the same frame.
+    def _change_views(self, run: ChangeRun, told: list[bytes]) -> None:
+        """Send the client changes of its groups; others get the same with the same run."""
+        for shared in self._shared.apply(run, self._held, self._announced, self._origins):
+            held = self._held.get(shared.view.group)
+            if held is None or held.id != shared.before:
+                text = f"a change of {shared.view.group!r} follows another view"
+                raise BadDatagram(UNFIT, text)
+            self._change_view(shared, told)
+
+    def _change_view(self, shared: SharedChange, told: list[bytes]) -> None:
+        """Send the client a change of one of its groups.
 
         None is due if the group has come through a change of daemons whole, and nobody has come.
         All members compute the same: they have received everything that the group was sent
         together.
         """
-        shared = self._shared.apply(frame, self._held, self._announced, self._origins)
-        view, group = shared.view, shared.view.group
+        view, group, cause = shared.view, shared.view.group, shared.view.cause
         self._held[group] = view
-        if view.cause is Cause.NETWORK:
-            if shared.together and group not in self._losing:
+        if cause is _NETWORK:
+            if view.unchanged and group not in self._losing:
                 return
             self._losing.discard(group)
-        elif view.cause is Cause.LEAVE and view.changed[0] == self._me:
+        elif cause is _LEAVE and view.changed[0] == self._me:
             self._leave(group, told)
             return
-        self._forget_ended(view)
+        elif cause is _DISCONNECT:
+            self._forget_ended(view)
         self._views[group] = view
         told.append(shared.regular)
+
+    def _go_on(self, told: list[bytes]) -> None:
+        """Note that all groups without a view since the daemons' view began go on as they were."""
+        start = Position(self._announced, 0, 0, 0, 0)
+        for group, before in sorted(self._held.items()):
+            if before.id.view != start.view:
+                view = structs.replace(
+                    before, id=start, cause=_NETWORK, changed=(), vs_set=before.members, own=False
+                )
+                self._held[group] = view
+                if group in self._losing:
+                    self._losing.discard(group)
+                    self._views[group] = view
+                    told.append(self._shared.regular(view, len(view.members)))
 
     def _show(self, view: GroupView, told: list[bytes]) -> None:
         """Send the client a whole view of one of its groups."""
@@ -443,7 +504,8 @@ class SpreadSession:
         self._held[view.group] = view
         if self._is_unchanged(view):
             return
-        self._forget_ended(view)
+        if view.cause is _DISCONNECT:
+            self._forget_ended(view)
         if not view.includes(self._me):
             self._leave(view.group, told)
             return
@@ -466,8 +528,8 @@ class SpreadSession:
         return set(before.members) == set(view.members) == set(view.vs_set)
 
     def _forget_ended(self, view: GroupView) -> None:
-        """Forget the messages that a session has sent in part, if the view says that it ended."""
-        for member in view.changed if view.cause is Cause.DISCONNECT else ():
+        """Forget the messages that a session that has ended has sent in part."""
+        for member in view.changed:
             self._reassembly.drop(member, 0)
             self._heads.pop(member, None)
 

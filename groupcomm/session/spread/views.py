@@ -13,25 +13,32 @@ The offset counts from the first set, in bytes. All numbers are little-endian, a
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Final, Generic, NamedTuple, TypeVar
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId
-from groupcomm.session.differences import decode_difference_untrusted
+from groupcomm.session.differences import (
+    ChangeRun,
+    Difference,
+    decode_difference_untrusted,
+)
+from groupcomm.session.frames import LENGTH
 from groupcomm.session.group_lists import UNFIT, GroupLists
 from groupcomm.session.spread.layout import (
     CAUSED_BY_DISCONNECT,
     CAUSED_BY_JOIN,
     CAUSED_BY_LEAVE,
     CAUSED_BY_NETWORK,
+    MAX_NAME,
     NAME_BYTES,
     REG_MEMB,
     TRANSITION,
     Head,
     encode_head,
-    encode_names,
 )
 from groupcomm.session.spread.names import encode_name
 
@@ -41,11 +48,17 @@ _CAUSES: Final = {
     Cause.DISCONNECT: CAUSED_BY_DISCONNECT,
     Cause.NETWORK: CAUSED_BY_NETWORK,
 }
+_JOIN: Final = Cause.JOIN
+_NETWORK: Final = Cause.NETWORK
+
 SHARED_BYTES: Final = 4 * 1024 * 1024
 """The most bytes of messages that sessions share: those of 400 changes of a group of 300."""
 
 MOST_LISTS: Final = 1024
 """The most groups whose lists are kept, to work out the next change of each."""
+
+MOST_FIELDS: Final = 8192
+"""The most names whose fields are kept: names return in each view of their group."""
 
 _ID_BYTES: Final = 12
 _VIEW_BYTES: Final = 8
@@ -53,6 +66,9 @@ _SETS = struct.Struct("<II")
 _COUNT = struct.Struct("<I")
 _VIEW = struct.Struct("!QQ")  # of daemons: its counter and incarnation
 _PLACE = struct.Struct("!QHHI")  # a position in it
+
+Entry: TypeAlias = tuple[str, str, bytes]
+"""A member in Spread's order: its daemon, its user, and the field of its name."""
 
 
 def group_id(group: str, position: Position) -> bytes:
@@ -79,16 +95,19 @@ def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
         view: the group's view.
         origins: with NETWORK the daemons' numbers; daemons with one number came from one view.
     """
-    members = [encode_name(member.name) for member in _in_order(view.members)]
-    sets, offset = _sets(view, origins)
-    data = (
-        group_id(view.group, view.id)
-        + _SETS.pack(len(sets), offset)
-        + b"".join(map(_encode_set, sets))
-    )
+    return _encode(view, _in_order(view.members), origins)
+
+
+def _encode(view: GroupView, members: list[Entry], origins: Mapping[str, int]) -> bytes:
+    """Return a regular membership message, given the view's members in order."""
+    sets, offset = _sets(view, members, origins)
+    data = [group_id(view.group, view.id), _SETS.pack(len(sets), offset)]
+    for fields in sets:
+        data += (_COUNT.pack(len(fields)), *fields)
+    size = sum(map(len, data))
     type_ = REG_MEMB | _CAUSES[view.cause]
-    head = Head(type_, encode_name(view.group), len(members), 0, False, len(data))
-    return encode_head(head) + encode_names(members) + data
+    head = Head(type_, encode_name(view.group), len(members), 0, False, size)
+    return b"".join([encode_head(head), *[field for _, _, field in members], *data])
 
 
 class SharedChange(NamedTuple):
@@ -98,13 +117,11 @@ class SharedChange(NamedTuple):
         before: the id of the view before it.
         view: the view that it leads to, for all but the session that has itself left.
         regular: the regular message about that.
-        together: whether all members were in the view before, and came along.
     """
 
     before: Position
     view: GroupView
     regular: bytes
-    together: bool
 
 
 K = TypeVar("K")
@@ -140,10 +157,12 @@ class SharedChanges:
     oldest changes are forgotten: for sessions that are far behind they are worked out anew.
     """
 
-    __slots__ = ("_by_frame", "_lists", "_messages")
+    __slots__ = ("_by_frame", "_by_run", "_lists", "_messages", "_orders")
 
     def __init__(self) -> None:
         self._lists = GroupLists()
+        self._orders: dict[str, list[Entry]] = {}  # the members of each of these lists
+        self._by_run = Recent[tuple[bytes, ViewId], list[SharedChange]]()
         self._by_frame = Recent[tuple[bytes, ViewId], SharedChange]()
         self._messages = Recent[tuple[str, Position, int], bytes]()  # by group, view, members
 
@@ -161,29 +180,45 @@ class SharedChanges:
 
     def apply(
         self,
-        frame: bytes,
+        run: ChangeRun,
         held: Mapping[str, GroupView],
         daemons: ViewId,
         origins: Mapping[str, int],
-    ) -> SharedChange:
-        """Return the change of a DIFFERENCE frame.
+    ) -> list[SharedChange]:
+        """Return the changes of a run of DIFFERENCE frames; the caller sees whether they fit.
 
         Args:
-            frame: from its kind on.
+            run: whole frames.
             held: the latest view of each group that the session holds.
             daemons: the view of the daemons.
             origins: see `encode_regular`.
 
         Raises:
-            BadDatagram: the frame does not decode, or does not fit the view that is held.
+            BadDatagram: a frame does not decode, or does not fit the view before it.
         """
+        found = self._by_run.get((run, daemons))
+        if found is None:
+            found, latest, start = [], dict(held), 0
+            while start < len(run):
+                (size,) = LENGTH.unpack_from(run, start)
+                start += LENGTH.size + size
+                change = self._apply(run[start - size : start], latest, daemons, origins)
+                latest[change.view.group] = change.view
+                found.append(change)
+            self._by_run.keep((run, daemons), found, sum(len(each.regular) for each in found))
+        return found
+
+    def _apply(
+        self,
+        frame: bytes,
+        held: Mapping[str, GroupView],
+        daemons: ViewId,
+        origins: Mapping[str, int],
+    ) -> SharedChange:
         found = self._by_frame.get((frame, daemons))
         if found is None:
             found = self._work_out(frame, held, daemons, origins)
             self._by_frame.keep((frame, daemons), found, len(found.regular))
-        view = held.get(found.view.group)
-        if view is None or view.id != found.before:
-            raise BadDatagram(UNFIT, f"a change of {found.view.group!r} follows another view")
         return found
 
     def _work_out(
@@ -200,13 +235,20 @@ class SharedChanges:
         lists = self._lists
         if not lists.holds(before):  # others are further
             if len(lists) >= MOST_LISTS:
-                lists = self._lists = GroupLists()
+                lists, self._orders = GroupLists(), {}
+                self._lists = lists
             lists.hold(before, before.members[0])
+            self._orders[before.group] = _in_order(before.members)
         view = lists.apply(change, None)
-        if change.cause is not Cause.NETWORK:
-            return SharedChange(before.id, view, self.regular(view, change.size), together=False)
-        together = set(before.members) == set(view.members) == set(view.vs_set)
-        return SharedChange(before.id, view, encode_regular(view, origins), together=together)
+        if change.cause is not _NETWORK:
+            regular = self._messages.get((view.group, view.id, change.size))
+            order = self._orders[view.group]
+            _change_order(order, change)
+            if regular is None:
+                regular = _encode(view, order, {})
+            return SharedChange(before.id, view, regular)
+        order = self._orders[view.group] = _in_order(view.members)
+        return SharedChange(before.id, view, _encode(view, order, origins))
 
 
 def encode_transitional(view: GroupView) -> bytes:
@@ -220,32 +262,51 @@ def encode_own_leave(group: str) -> bytes:
     return encode_head(Head(CAUSED_BY_LEAVE, encode_name(group), 0, 0, False, 0))
 
 
-def _in_order(members: Sequence[MemberId]) -> list[MemberId]:
+def _new_entry(name: str) -> Entry:
+    user, _, daemon = name[1:].rpartition("#")
+    return daemon, user, encode_name(name).ljust(NAME_BYTES, b"\0")
+
+
+_kept_entry = lru_cache(MOST_FIELDS)(_new_entry)
+
+
+def _entry(member: MemberId) -> Entry:
+    name = member.name
+    is_short = len(name) <= MAX_NAME and name.isascii()
+    return _kept_entry(name) if is_short else _new_entry(name)  # which notes its alias
+
+
+def _in_order(members: Iterable[MemberId]) -> list[Entry]:
     """Return members by their daemons' names, then by their own, as Spread orders them."""
-    return sorted(members, key=lambda member: (member.daemon, member.user))
+    return sorted(map(_entry, members))
 
 
-def _sets(view: GroupView, origins: Mapping[str, int]) -> tuple[list[list[MemberId]], int]:
-    """Return the sets that came together, and the offset of the client's own set."""
-    if view.cause is not Cause.NETWORK:
-        return [list(view.changed)], 0
-    own = set(view.vs_set)
-    found: dict[int, list[MemberId]] = {}
-    for member in _in_order(view.members):
-        daemon = member.daemon
+def _change_order(order: list[Entry], change: Difference) -> None:
+    """Apply the join or the end of a member to the members in order."""
+    entry = _entry(change.members[0])
+    if change.cause is _JOIN:
+        insort(order, entry)
+    else:
+        del order[bisect_left(order, entry)]
+
+
+def _sets(
+    view: GroupView, members: list[Entry], origins: Mapping[str, int]
+) -> tuple[list[list[bytes]], int]:
+    """Return the fields of the sets that came together, and the offset of the client's own set."""
+    if view.cause is not _NETWORK:
+        return [[field for _, _, field in _in_order(view.changed)]], 0
+    own = set(_in_order(view.vs_set))
+    found: dict[int, list[bytes]] = {}
+    for entry in members:
         # Members of the client's own set are together whatever the daemons' numbers say.
-        origin = -1 if member in own else origins.get(daemon, len(origins))
-        found.setdefault(origin, []).append(member)
+        origin = -1 if entry in own else origins.get(entry[0], len(origins))
+        found.setdefault(origin, []).append(entry[2])
     before = 0
-    for origin, members in found.items():
+    for origin, fields in found.items():
         if origin == -1:
             break
-        before += _COUNT.size + NAME_BYTES * len(members)
+        before += _COUNT.size + NAME_BYTES * len(fields)
     else:
         before = 0  # a client that may not see the members is alone in its view
     return list(found.values()), before
-
-
-def _encode_set(members: Sequence[MemberId]) -> bytes:
-    names = [encode_name(member.name) for member in members]
-    return _COUNT.pack(len(names)) + encode_names(names)

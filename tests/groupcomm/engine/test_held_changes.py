@@ -45,7 +45,7 @@ def held_by(readers: int) -> tuple[HeldChanges, ChangeLog]:
 def test_the_first_change_goes_out_at_once_and_those_behind_it_together() -> None:
     held, log = held_by(2)
     held.append(log, b"a")
-    assert held.pop_due(1.0) == [(1, b"a"), (2, b"a")]
+    assert held.pop_due(1.0) == [(1, (b"a",)), (2, (b"a",))]
     assert held.due == inf
     assert not held.waiting
     log = held.logs["g"] = ChangeLog()
@@ -55,9 +55,9 @@ def test_the_first_change_goes_out_at_once_and_those_behind_it_together() -> Non
     held.append(log, b"c")
     assert held.due == 1.0 + hold_s(2)
     assert held.pop_due(held.due - 0.0001) == []
-    assert held.pop(1) == b"bc", "it gets something else, which must come behind"
+    assert held.pop(1) == (b"bc",), "it gets something else, which must come behind"
     held.append(log, b"d")
-    assert held.pop_due(held.due) == [(1, b"d"), (2, b"cd")]
+    assert held.pop_due(held.due) == [(1, (b"d",)), (2, (b"cd",))]
 
 
 def test_changes_of_several_groups_keep_their_order() -> None:
@@ -66,17 +66,17 @@ def test_changes_of_several_groups_keep_their_order() -> None:
     held.read(2, other)
     for each, frame in ((log, b"1"), (other, b"2"), (log, b"3"), (other, b"4")):
         held.append(each, frame)
-    assert (held.pop(1), held.pop(2)) == (b"13", b"1234")
+    assert (held.pop(1), held.pop(2)) == ((b"13",), (b"1234",))
 
 
 def test_a_step_serves_so_many_and_the_rest_get_what_came_meanwhile() -> None:
     held, log = held_by(SESSIONS_A_STEP + 1)
     held.append(log, b"a")
     first = held.pop_due(1.0)
-    assert [changes for _, changes in first] == [b"a"] * SESSIONS_A_STEP
+    assert [changes for _, changes in first] == [(b"a",)] * SESSIONS_A_STEP
     held.append(log, b"b")
     assert held.due <= 1.0
-    assert held.pop_due(1.0) == [(SESSIONS_A_STEP + 1, b"ab")]
+    assert held.pop_due(1.0) == [(SESSIONS_A_STEP + 1, (b"ab",))]
     assert held.due == 1.0 + hold_s(SESSIONS_A_STEP + 1), "the first ones lack one"
 
 

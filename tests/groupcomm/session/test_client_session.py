@@ -274,6 +274,9 @@ def test_a_view_names_the_daemons_that_came_into_it_together() -> None:
     (begun,) = client.receive(encode_view_id(LATER) + origins)
     assert isinstance(begun, DaemonView)
     assert begun.together == ("d1", "d3")
+    (shown,) = client.receive(encode_view(group_view(Cause.NETWORK, BOB)))
+    assert isinstance(shown, GroupView)
+    assert shown.others == (("d2",),)
     assert client.receive(encode_view_id(LATER)) == [LATER]
     assert client.receive(origins) == [], "the view was notified already"
     over = encode_origins({"d1": 0, "d2": 0}) + encode_transition()

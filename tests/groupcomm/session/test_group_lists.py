@@ -112,6 +112,42 @@ def test_a_change_of_daemons_names_who_went_and_who_came_and_orders_by_daemons()
     assert view.members == view.vs_set == (CAT, ANN, BOB)
 
 
+NETWORKS = {
+    "as it was": (difference(Cause.NETWORK, time=0, size=3, before=at(1)), True),
+    "who went had no members": (
+        difference(Cause.NETWORK, time=0, size=3, before=at(1), went=("9",)),
+        True,
+    ),
+    "one went": (difference(Cause.NETWORK, time=0, size=2, before=at(1), went=("2",)), False),
+    "one went, another came": (
+        difference(Cause.NETWORK, DAN, time=0, size=3, before=at(1), went=("2",)),
+        False,
+    ),
+    "one was away meanwhile": (
+        difference(Cause.NETWORK, BOB, time=0, size=3, before=at(1), went=("2",)),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NETWORKS)
+def test_a_group_that_neither_lost_nor_gained_a_member_is_unchanged(case: str) -> None:
+    """In both forms of a view."""
+    change, expected = NETWORKS[case]
+    view = holding(CAT, BOB, ANN).apply(change, ANN)
+    assert view.unchanged == expected
+    plain = msgspec.structs.replace(view, unchanged=False)
+    assert holding(CAT, BOB, ANN).hold(plain, ANN) == view
+
+
+def test_nothing_but_a_change_of_daemons_leaves_a_group_unchanged() -> None:
+    lists = holding(ANN, BOB)
+    assert not any(lists.apply(change, BOB).unchanged for change in CHAIN)
+    assert not lists.hold(whole(ANN, BOB), BOB).unchanged
+    (found,) = lists.go_on(NEXT)
+    assert found.unchanged
+
+
 @pytest.mark.parametrize(
     "order", [order for size in range(1, 5) for order in permutations(range(4), size)]
 )

@@ -11,7 +11,7 @@ from types import FunctionType, MethodType, ModuleType
 import pytest
 
 from groupcomm.config.core import Timing
-from groupcomm.events import Message
+from groupcomm.events import Cause, GroupView, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.membership.states import MembershipState
 from groupcomm.sim.cluster.clients import SimulatedClient
@@ -274,3 +274,32 @@ def test_memory_returns_to_its_level_after_thirty_view_changes() -> None:
     after = change(20)
     assert len(before) == 4
     assert all(late <= 1.1 * early for early, late in zip(before, after, strict=True))
+
+
+def last_view(client: SimulatedClient, group: str) -> GroupView:
+    """The last view of a group that a program has received."""
+    *_, found = [e for e in client.events if isinstance(e, GroupView) and e.group == group]
+    return found
+
+
+def test_a_view_says_whether_its_group_is_as_it_was_and_who_came_from_where() -> None:
+    cluster = Cluster(plain_settings(daemons=4))
+    members = [cluster.connect(f"user{at}", at, origins=True) for at in range(4)]
+    cluster.run(0.5)
+    for at, member in enumerate(members):
+        for group in ("all", "low" if at < 2 else "high"):
+            member.join(group)
+    cluster.run(0.5)
+    cluster.network.cut(between((0, 1), (2, 3)))
+    cluster.run(2.0)
+    assert not any(last_view(member, "all").unchanged for member in members)
+    cluster.network.mend(between((0, 1), (2, 3)))
+    cluster.form()
+    cluster.run(0.5)
+    near = [last_view(members[0], "low").members, last_view(members[2], "high").members]
+    for at, member in enumerate(members):
+        whole = last_view(member, "all")
+        assert (whole.cause, whole.unchanged) == (Cause.NETWORK, False)
+        assert whole.vs_sets == (near[at // 2], near[1 - at // 2])
+        own = last_view(member, "low" if at < 2 else "high")
+        assert (own.cause, own.unchanged, own.vs_sets) == (Cause.NETWORK, True, (own.members,))

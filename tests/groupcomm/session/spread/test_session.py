@@ -1,6 +1,8 @@
 """The translation of a session, without a daemon: each side's bytes, as the other one has them."""
 
 import itertools
+from collections import deque
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.engine.held_changes import RUN_CHANGES
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
@@ -23,7 +26,7 @@ from groupcomm.session.daemon_frames import (
     encode_view_id,
     encode_welcome,
 )
-from groupcomm.session.differences import Difference, encode_difference, place_of
+from groupcomm.session.differences import ChangeRun, Difference, encode_difference, place_of
 from groupcomm.session.frames import Capability, FrameReader, decode_hello_untrusted
 from groupcomm.session.requests import NOTHING, TRANSLATED_WORK
 from groupcomm.session.spread import layout, views
@@ -36,9 +39,16 @@ from groupcomm.session.spread.layout import (
     encode_head,
     encode_names,
 )
-from groupcomm.session.spread.session import READ_WASTE, READ_WORK, SpreadSession
-from groupcomm.session.spread.views import SharedChanges, encode_regular
+from groupcomm.session.spread.session import (
+    PIECE_BYTES,
+    PIECE_PARTS,
+    READ_WASTE,
+    READ_WORK,
+    SpreadSession,
+)
+from groupcomm.session.spread.views import SharedChanges
 from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, decode_body_untrusted
+from groupcomm.wire.packet import Raw
 
 ANN, BEN, CAT = MemberId("#ann#a", 1), MemberId("#ben#b", 2), MemberId("#cat#c", 3)
 VIEW = ViewId(7, "a", 1)
@@ -513,17 +523,37 @@ def test_a_change_is_encoded_once_for_all_sessions_of_a_daemon(
     alone = in_the_room(SharedChanges())
     expected = [alone.translate(change) for change in changes]
     encoded: list[GroupView] = []
+    encode = views._encode
 
-    def counted(view: GroupView, origins: dict[str, int]) -> bytes:
+    def counted(view: GroupView, *rest: Any) -> bytes:
         encoded.append(view)
-        return encode_regular(view, origins)
+        return encode(view, *rest)
 
     shared = SharedChanges()
     sessions = [in_the_room(shared) for _ in range(10)]
-    monkeypatch.setattr(views, "encode_regular", counted)
+    monkeypatch.setattr(views, "_encode", counted)
     for session in sessions:  # each gets all changes at once, as after a pause
         assert [session.translate(change) for change in changes] == expected
     assert len(encoded) == len(changes)
+
+
+def test_what_is_due_at_once_is_translated_in_pieces() -> None:
+    frames: list[Raw] = [*map(encode_difference, joins(300))]
+    starts = range(0, len(frames), RUN_CHANGES)
+    due = deque[Raw](ChangeRun(b"".join(frames[at : at + RUN_CHANGES])) for at in starts)
+    own = opened()
+    (bundle,) = bundles(own.receive_untrusted(request(layout.AGREED, [b"room"], bytes(1000))))
+    for at in range(100):
+        due += encode_delivery("#ben#b", 2, (1, 0, at), bundle.body)
+    alone, session = in_the_room(SharedChanges()), in_the_room(SharedChanges())
+    expected, pieces = alone.translate(b"".join(due)), []
+    while due:
+        before = sum(map(len, due))
+        pieces.append(session.translate_piece(due))
+        assert before - sum(map(len, due)) < PIECE_BYTES + bundle.size + 100
+    assert b"".join(itertools.chain.from_iterable(pieces)) == expected
+    assert max(map(len, pieces)) < PIECE_PARTS + RUN_CHANGES
+    assert len(pieces) > 5
 
 
 def test_messages_that_are_shared_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,6 +562,6 @@ def test_messages_that_are_shared_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     quick, slow = in_the_room(shared), in_the_room(shared)
     changes = list(map(encode_difference, joins(20)))
     expected = [quick.translate(change) for change in changes]
-    for recent in (shared._messages, shared._by_frame):
+    for recent in (shared._messages, shared._by_frame, shared._by_run):
         assert recent._bytes == sum(size for _, size in recent._kept.values()) <= 2000
     assert [slow.translate(change) for change in changes] == expected, "encoded anew"

@@ -1,20 +1,24 @@
 """Sessions that share changes of a group tell their clients what each would tell them alone."""
 
 import itertools
+from collections import deque
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm.session.daemon_frames import (
+    encode_continued,
     encode_origins,
     encode_transition,
     encode_view,
     encode_view_id,
 )
 from groupcomm.session.differences import Difference, encode_difference, place_of
+from groupcomm.session.spread.session import SpreadSession
 from groupcomm.session.spread.views import SharedChanges
+from groupcomm.wire.packet import Raw
 from tests.groupcomm.session.spread.test_session import ANN, opened
 
 DAEMONS = "abc"
@@ -46,8 +50,8 @@ class Room:
             own=False,
         )
 
-    def act(self, kind: str, number: int, choice: int) -> tuple[bytes, bytes]:
-        """Return the frames of a change in both forms."""
+    def act(self, kind: str, number: int, choice: int) -> tuple[bytes, list[bytes]]:
+        """Return the frames of a change in both forms, those of the second one by one."""
         if kind == "daemons":
             return self.change_daemons(number, choice)
         one = MemberId(f"#u{number}#{DAEMONS[number % 3]}", number + 2)
@@ -57,10 +61,11 @@ class Room:
         self.members = [*stayed, one] if cause is Cause.JOIN else stayed
         return self.forms(before, cause, (one,), stayed, ())
 
-    def change_daemons(self, gone: int, back: int) -> tuple[bytes, bytes]:
+    def change_daemons(self, gone: int, back: int) -> tuple[bytes, list[bytes]]:
         """Daemons b and c go, with bits of `gone`; some of them return, with bits of `back`.
 
-        Bit 2 of that: it looks as if a's members lost the others to the old view.
+        Bit 2 of that: it looks as if a's members lost the others to the old view. Bit 2 of `gone`:
+        if nobody went, the daemon says that all groups go on.
         """
         went = [name for bit, name in enumerate("bc") if gone & 1 << bit]
         kept = [name for name in DAEMONS if name not in went]
@@ -79,7 +84,9 @@ class Room:
             + encode_origins({name: int(name in returned) for name in homes})
         )
         whole, difference = self.forms(before, Cause.NETWORK, came, stayed, tuple(went))
-        return head + whole, head + difference
+        if gone & 4 and not went:
+            difference = [encode_continued()]
+        return head + whole, [head, *difference]
 
     def forms(
         self,
@@ -88,7 +95,7 @@ class Room:
         changed: tuple[MemberId, ...],
         stayed: list[MemberId],
         went: tuple[str, ...],
-    ) -> tuple[bytes, bytes]:
+    ) -> tuple[bytes, list[bytes]]:
         told = () if cause is Cause.NETWORK else changed
         view = self.show(cause, told, tuple(stayed))
         difference = Difference(
@@ -100,12 +107,23 @@ class Room:
             went=went,
             members=changed,
         )
-        return encode_view(view), encode_difference(difference)
+        return encode_view(view), [encode_difference(difference)]
+
+
+def translated(session: SpreadSession, frames: list[bytes]) -> bytes:
+    """What a client gets for frames that its session gets together: changes in runs."""
+    due = deque[Raw]()
+    for kind, run in itertools.groupby(frames, type):
+        due.append(kind(b"".join(run)))
+    told = []
+    while due:
+        told += session.translate_piece(due)
+    return b"".join(told)
 
 
 def test_the_same_frame_in_another_view_of_the_daemons_is_another_change() -> None:
     shared, room = SharedChanges(), Room()
-    change = room.act("change", 1, 0)[1]
+    (change,) = room.act("change", 1, 0)[1]
     told = []
     for counter in (7, 8):
         session = opened(shared=shared)
@@ -115,19 +133,25 @@ def test_the_same_frame_in_another_view_of_the_daemons_is_another_change() -> No
     assert told[0] != told[1]
 
 
-@given(acts=ACTS, turns=st.lists(st.integers(0, 2), max_size=40))
+@given(acts=ACTS, turns=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=40))
+@example([("change", 1, 0)] * 4, [(0, 4)])
+@example([("change", 1, 0), ("daemons", 4, 4), ("daemons", 4, 0), ("change", 2, 0)], [])
 def test_sessions_that_share_differences_tell_what_one_with_whole_views_tells(
-    acts: list[tuple[str, int, int]], turns: list[int]
+    acts: list[tuple[str, int, int]], turns: list[tuple[int, int]]
 ) -> None:
-    """Whatever the pace of each: some are behind the others, as their clients read slowly."""
+    """Whatever the pace of each: some are behind the others, as their clients read slowly, and get
+    several changes at once.
+    """
     room = Room()
     forms = [room.act(*act) for act in acts]
     alone, shared = opened(), SharedChanges()
-    expected = [alone.translate(whole) for whole in (room.first, *(each for each, _ in forms))]
+    wholes = (room.first, *(each for each, _ in forms))
+    expected = b"".join(alone.translate(whole) for whole in wholes)
     sessions = [opened(shared=shared) for _ in range(3)]
-    told: list[list[bytes]] = [[session.translate(room.first)] for session in sessions]
+    told = [session.translate(room.first) for session in sessions]
     rest = [iter(forms) for _ in sessions]
-    for turn in itertools.chain(turns, *([number] * len(forms) for number in range(3))):
-        for _, difference in itertools.islice(rest[turn], 1):
-            told[turn].append(sessions[turn].translate(difference))
+    for turn, most in (*turns, *((number, len(forms)) for number in range(3))):
+        due = itertools.islice(rest[turn], most)
+        frames = [frame for _, frames in due for frame in frames]
+        told[turn] += translated(sessions[turn], frames)
     assert told == [expected] * 3

@@ -37,7 +37,6 @@ class Look:
 
     Attributes:
         views: the views that it has logged.
-        cpu_s: its processor time in seconds.
         rss: its bytes in memory.
         steps, busy_steps: the numbers of its steps, by their time, and by their work.
         long: the steps longer than 10 ms, by what took most of them.
@@ -45,7 +44,6 @@ class Look:
     """
 
     views: int
-    cpu_s: float
     rss: int
     steps: list[int]
     busy_steps: list[int]
@@ -163,13 +161,16 @@ class Stage:
         before = await self._look_at_all()
         await trio.sleep(CALM_S)
         self._bystander.begin()
+        used = {pid: cpu_s(pid) for pid in before}
         yield
         self.load = await self._bystander.end()
+        living = used.keys() & {each.pid for each in self._running()}
+        used_s = sum(cpu_s(pid) - used[pid] for pid in living)
         after = await self._look_at_all()
         pairs = [(before[pid], found) for pid, found in after.items() if pid in before]
         worst = max(after.values(), key=lambda each: each.longest_ms)
         self.figures |= {
-            "cpu_s": round(sum(b.cpu_s - a.cpu_s for a, b in pairs), 2),
+            "cpu_s": round(used_s, 2),  # also for the messages of the bystander
             "rss_mb": round(max(each.rss for each in after.values()) / 1e6, 1),
             "longest_ms": worst.longest_ms,
             "did": worst.did,
@@ -188,15 +189,16 @@ class Stage:
 
     async def _look_at_all(self) -> dict[int, Look]:
         """Return what there is to see of each daemon that runs, by the number of its process."""
-        running = [daemon for daemon in self.cluster.daemons.values() if daemon.running]
-        return {daemon.pid: await self._look(daemon) for daemon in running}
+        return {daemon.pid: await self._look(daemon) for daemon in self._running()}
+
+    def _running(self) -> list[LocalDaemon]:
+        return [daemon for daemon in self.cluster.daemons.values() if daemon.running]
 
     async def _look(self, daemon: LocalDaemon) -> Look:
         async with connect(str(daemon.unix), options=PATIENT) as connection:
             loop = (await connection.ask("status"))["loop"]
         return Look(
             views=sum("daemons" in line for line in daemon.lines()),
-            cpu_s=cpu_s(daemon.pid),
             rss=resident(daemon.pid),
             steps=list(loop["steps"].values()),
             busy_steps=list(loop["busy_steps"].values()),
