@@ -161,7 +161,8 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     joined = datetime.fromisoformat(since["time"])
     assert abs((datetime.now(UTC) - joined).total_seconds()) < PATIENCE_S
     assert since["position"].startswith(f"{since['view']}/")
-    assert shell.tell("members", "told")[1] == "#tom#a\n"
+    shown = f"#tom#a                   since {since['time']}  {own}\n"
+    assert shell.tell("members", "told")[1] == shown
     status, output, messages = shell.tell("members", "nobody is there")
     assert (status, output) == (1, "")
     assert "group nobody is there has no member" in messages
