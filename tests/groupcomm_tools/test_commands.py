@@ -96,7 +96,7 @@ def test_identities_are_added_to_a_daemon_that_has_none(shell: Shell, tmp_path: 
 
 @pytest.mark.long
 def test_delays_of_full_queues_are_called_so(shell: Shell) -> None:
-    words = ("bench", "--connect", shell.environment["GROUPCOMM_ADDRESS"], "--duration-s", "0.5")
+    words = ("bench", "--address", shell.environment["GROUPCOMM_ADDRESS"], "--duration-s", "0.5")
     for rate, told in (((), True), (("--rate", "50"), False)):
         status, output, _ = shell.tell(*words, *rate)
         assert (status, "one-way delay  of full queues" in output) == (0, told)

@@ -108,7 +108,7 @@ def test_bytes_and_formats_are_those_of_sub(shell: Shell, middle: datetime) -> N
 
 def test_messages_are_exported_by_an_archive(shell: Shell, middle: datetime) -> None:
     wanted = read(shell, "--start", "earliest", "--until", f"@{middle.isoformat()}")
-    words = ("--groups", "g", "--until", f"@{middle.isoformat()}")
+    words = ("g", "--until", f"@{middle.isoformat()}")
     status, output, messages = shell.tell("history", "export", *words)
     assert status == 0
     assert messages == f"{COUNT // 2} messages, 0 gaps; the last is at {wanted[-1]['position']}\n"
@@ -138,7 +138,7 @@ def test_a_place_ahead_of_the_history_is_told_by_every_command(
         ("sub", "g"),
         ("sub", "g", "--stable"),
         ("history", "read", "g", "h"),
-        ("history", "export", "--groups", "g"),
+        ("history", "export", "g"),
     ):
         status, output, messages = shell.tell(*words, "--start", ahead)
         assert (status, output) == (1, "")
