@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from groupcomm.security.identity import Roll
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcommd.files.identity_file import store_roll
 from groupcommd.programs.local_users import unix_principal
 from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell, finish
 
@@ -92,6 +94,13 @@ def test_identities_are_added_to_a_daemon_that_has_none(shell: Shell, tmp_path: 
     assert "works without identities: name this file in its configuration" in messages
     status, output, _ = shell.tell(*words, "--json")
     assert (status, json.loads(output)["reloaded"]) == (0, False)
+    keys = [number.to_bytes(32, "big") for number in (1, 2)]
+    store_roll(tmp_path / "ids", Roll({"press": keys[0]}, {keys[1]: "lathe"}))
+    listed = ("identity", "list", str(tmp_path / "ids"))
+    shown = f"{'press':<24} {1:064x}\n{'lathe':<24} {2:064x}  evicted\n"
+    assert shell.tell(*listed)[1] == shown
+    found = json.loads(shell.tell(*listed, "--json")[1])
+    assert found == {"daemons": {"press": f"{1:064x}"}, "evicted": {f"{2:064x}": "lathe"}}
 
 
 @pytest.mark.long
