@@ -199,7 +199,7 @@ clean:  ## remove what was installed and built
 	rm -rf .venv .boot build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.run: $(INSTALLED)
-	@[ -e .venv/.test ] || .ci/venv
+	@[ -e .venv/.test ] || .ci/venv tools
 	@touch $@
 
 .venv/.spark: $(INSTALLED)

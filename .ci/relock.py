@@ -23,12 +23,13 @@ TOOLS = ["editables>=0.5", "setuptools>=77"]  # for hatchling, and to build pysp
 GROUPS = {  # each with those that are installed before it, whose packages it need not have again
     "build": (),
     "base": ("build",),
-    "spark": ("build", "base"),
-    "test": ("build", "base", "spark"),
+    "tools": ("build", "base"),
+    "spark": ("build", "base", "tools"),
+    "test": ("build", "base", "tools", "spark"),
     "java": ("build", "base"),
-    "fuzz": ("build", "base", "spark", "test"),
-    "package": ("build", "base", "spark", "test"),
-    "peers": ("build", "base", "spark", "test"),
+    "fuzz": ("build", "base", "tools", "spark", "test"),
+    "package": ("build", "base", "tools", "spark", "test"),
+    "peers": ("build", "base", "tools", "spark", "test"),
     "uv": (),
 }
 

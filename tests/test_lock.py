@@ -20,12 +20,13 @@ LOCK: Final = ROOT / ".ci" / "lock"
 PYTHONS: Final = ("3.11", "3.12", "3.13")
 TARGETS: Final = {  # the argument of .ci/venv: the files of the lock
     "": "build base",
-    "spark": "build base spark",
-    "test": "build base spark test",
-    "test,java": "build base spark test java",
-    "test,fuzz": "build base spark test fuzz",
-    "test,package": "build base spark test package",
-    "test,peers": "build base spark test peers",
+    "tools": "build base tools",
+    "spark": "build base tools spark",
+    "test": "build base tools spark test",
+    "test,java": "build base tools spark test java",
+    "test,fuzz": "build base tools spark test fuzz",
+    "test,package": "build base tools spark test package",
+    "test,peers": "build base tools spark test peers",
 }
 
 
@@ -119,6 +120,7 @@ def test_each_file_is_known_by_its_hash_and_no_registry_is_named() -> None:
     assert set(names) == {
         "build",
         "base",
+        "tools",
         "spark",
         "test",
         "java",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from groupcomm_client.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from groupcomm.clocks.stamp import format_position, parse_position
     from groupcomm.errors import (
         AccessRefused,
         CannotConnect,
@@ -132,13 +133,16 @@ __all__ = [
     "coordination",
     "end_to_end",
     "filters",
+    "format_position",
     "input_lines",
+    "parse_position",
     "read_public_keys",
     "run",
     "spread_api",
 ]
 
 _HOMES: Final = {
+    "groupcomm.clocks.stamp": ("format_position", "parse_position"),
     "groupcomm.errors": (
         *("AccessRefused", "CannotConnect", "ConfigError", "ForkedSession", "GroupCommError"),
         *("LocalProtocolError", "OrderUnknown", "PlaceAhead", "SessionEnded", "SessionError"),

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext,
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from groupcomm.host.forks import keep_own
+from groupcomm_client.block import async_block
 from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
@@ -330,7 +331,7 @@ class AsyncioLoop:
         return AsyncioCancelScope()
 
 
-@asynccontextmanager
+@async_block
 async def connect(
     address: str | None = None,
     *,

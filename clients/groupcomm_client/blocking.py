@@ -21,6 +21,7 @@ from groupcomm.errors import Code, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm_client import opening
+from groupcomm_client.block import block
 from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Connection, Destinations
 from groupcomm_client.events import Received
@@ -275,7 +276,7 @@ class BlockingConnection:
         self._watch.close()
 
 
-@contextmanager
+@block
 def connect(
     address: str | None = None,
     *,

@@ -14,6 +14,7 @@ import trio
 
 from groupcomm.errors import LocalProtocolError
 from groupcomm.host.forks import keep_own
+from groupcomm_client.block import async_block
 from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
@@ -300,7 +301,7 @@ class TrioLoop:
         return TrioCancelScope()
 
 
-@asynccontextmanager
+@async_block
 async def connect(
     address: str | None = None,
     *,

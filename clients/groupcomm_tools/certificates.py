@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+import attrs
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -19,7 +20,12 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.acting import as_owner_of
 from groupcomm.host.private_files import make_private_folder, open_private, write_new
 from groupcomm.host.tls import PROGRAM, PROGRAM_NAME
-from groupcommd.programs.revocation_file import Revocations, check_principal, revoke
+from groupcommd.programs.revocation_file import (
+    Revocations,
+    check_principal,
+    read_revocations,
+    revoke,
+)
 
 REVOKED: Final = "revoked.toml"
 
@@ -106,9 +112,7 @@ def renew(folder: Path, name: str, days: float) -> tuple[Path, Path]:
         OSError: a file cannot be read or written.
     """
     old = _issued(folder, name, "issue one with: groupcomm certs issue")
-    names = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    hosts = [*names.get_values_for_type(x509.DNSName)]
-    hosts += map(str, names.get_values_for_type(x509.IPAddress))
+    hosts = _hosts(old)
     _authority(folder)  # raises before anything is renamed
     _keep(folder, name, old.serial_number)
     return issue(folder, name, hosts, days)
@@ -136,6 +140,56 @@ def revoke_issued(folder: Path, name: str) -> tuple[Path, int]:
     written = revoke_others(folder, serials=[serial], note=name)
     _keep(folder, name, serial)
     return written, serial
+
+
+@attrs.frozen
+class Issued:
+    """A certificate of a folder.
+
+    Attributes:
+        name: its name there.
+        hosts: the names and addresses of a daemon's host; () for a program or an authority.
+        end: when it ends, UTC.
+        serial: its serial number.
+        is_revoked: whether the file of revocations names it.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    end: datetime
+    serial: int
+    is_revoked: bool
+
+
+def list_issued(folder: Path) -> list[Issued]:
+    """Return the certificates of a folder, those that end first at the beginning.
+
+    Raises:
+        ConfigError: a file holds no certificate, or the file of revocations is invalid.
+        OSError: a file cannot be read.
+    """
+    revoked = read_revocations(folder / REVOKED) if (folder / REVOKED).exists() else Revocations()
+    found = []
+    for path in folder.glob("*.pem"):
+        try:
+            read = x509.load_pem_x509_certificate(path.read_bytes())
+        except ValueError:
+            raise ConfigError(f"certs: {path} holds no certificate") from None
+        hosts, serial = tuple(_hosts(read)), read.serial_number
+        owner = f"cert:{read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value}"
+        is_revoked = serial in revoked.serials or (not hosts and owner in revoked.principals)
+        found.append(Issued(path.stem, hosts, read.not_valid_after_utc, serial, is_revoked))
+    return sorted(found, key=lambda each: each.end)
+
+
+def _hosts(certificate: x509.Certificate) -> list[str]:
+    """Return the names and addresses of a daemon's host."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    hosts = names.get_values_for_type(x509.DNSName)
+    return [*hosts, *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
 def _issued(folder: Path, name: str, remedy: str) -> x509.Certificate:

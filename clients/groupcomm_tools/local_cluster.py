@@ -82,7 +82,8 @@ class LocalDaemon:
         self._ports.unlink(missing_ok=True)
         self._log_bytes = self.log.stat().st_size if self.log.exists() else 0
         arguments = [
-            *("--config", str(self._config), "--name", self.name, "--unix", str(self.unix)),
+            *("--name", self.name),  # first, so that ps shows it
+            *("--config", str(self._config), "--unix", str(self.unix)),
             *("--state-dir", str(self.state), "--ports-file", str(self._ports), "--json-log"),
             *self._options,
         ]

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import trio
 
-from groupcomm.host.parent import end_with_parent
+from groupcomm.host.parent import end_with_parent, show_as
 
 LOST: Final = 255
 """Exit status of a process whose forking process was killed: the real one is unknown."""
@@ -282,6 +282,7 @@ def _serve(module: str, descriptor: int) -> int:
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["folder"])
+    show_as(" ".join([module.partition(".")[0], *request["arguments"]]))
     return main(request["arguments"])
 
 

@@ -162,7 +162,7 @@ async def fit(logs: Path, out: Path) -> ChannelModel:
     folders = [str(logs / name) for name in NAMES[: len(PROGRAMS)]]
     command = [sys.executable, "-m", "groupcomm_tools.cli", "spark", "channel", *folders]
     done = await trio.run_process(
-        [*command, "--quiet", "--sent-at", "0", "--out", str(out)],
+        [*command, "--quiet", "--sent-at", "0", "--output", str(out)],
         capture_stdout=True,
         check=False,
     )

@@ -1,6 +1,6 @@
 """An order book that goes on where it was: each order counts once, whatever happened meanwhile.
 
-    groupcomm history serve --groups orders --store orders-log     # an archive, or several
+    groupcomm history serve orders --store orders-log     # an archive, or several
     python examples/order_book/book.py keep book.db
     python examples/order_book/book.py send 'buy 5 at 101' 'sell 3 at 100'
     python examples/order_book/book.py show book.db

@@ -51,6 +51,7 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)  # otherwise --to would mean --token-file
         super().__init__(*args, **options)
         self._has_subcommands = False
+        self.old_names: dict[str, str] = {}
 
     def add_subparsers(self, **options: Any) -> Any:
         """See ArgumentParser."""
@@ -61,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse the options wherever they stand, then the other words; nothing is left over."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = self._with_present_names(sys.argv[1:] if args is None else args)
         if self._has_subcommands:
             found, rest = super().parse_known_args(words, namespace)
             self._refuse(rest)
@@ -73,6 +74,25 @@ class Parser(argparse.ArgumentParser):
             return self._parse_in_parts(words, namespace), []
         finally:
             self.usage = usage
+
+    def _with_present_names(self, words: Sequence[str]) -> list[str]:
+        """Return the words with options by their present names; say which others were given."""
+        present: list[str] = []
+        for word in words:
+            option, has_value, value = word.partition("=")
+            new = self.old_names.get(option)
+            if new is None or _END_OF_OPTIONS in present:
+                present.append(word)
+                continue
+            said = f"is {new} now" if new else "is left out now: the names alone are enough"
+            print(
+                f"{self.prog}: {option} {said}; the next release has no {option}", file=sys.stderr
+            )
+            if new:
+                present.append(f"{new}={value}" if has_value else new)
+            elif has_value:
+                present.append(value)
+        return present
 
     def _parse_in_parts(
         self, words: list[str], namespace: argparse.Namespace | None
@@ -112,6 +132,17 @@ class Parser(argparse.ArgumentParser):
         see = " See" if message.endswith("?") else "; see"
         write_last(f"{self.prog}: {message}{see} {self.prog} --help")
         self.exit(USAGE)
+
+
+def keep_old_names(parser: argparse.ArgumentParser, **names: str) -> None:
+    """Accept options by the names that they had, for one release; the help does not show these.
+
+    Args:
+        parser: the parser of a verb.
+        names: for each old name, with _ for -, the present one; "" for words without an option.
+    """
+    if isinstance(parser, Parser):
+        parser.old_names |= {f"--{old.replace('_', '-')}": new for old, new in names.items()}
 
 
 class ShowVersion(argparse.Action):

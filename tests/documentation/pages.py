@@ -22,7 +22,16 @@ LONG: Final = frozenset(
         *(
             f"docs/{name}.md"
             for name in (
-                *("chat", "coordination", "direct", "end-to-end", "filters", "history", "ordering"),
+                *(
+                    "backup",
+                    "chat",
+                    "coordination",
+                    "direct",
+                    "end-to-end",
+                    "filters",
+                    "history",
+                    "ordering",
+                ),
                 *("recorder", "simulator", "sites", "spread-api", "view", "work"),
             )
         ),

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 import pytest
 
+import groupcomm_client
 from docs.extensions import api_pages, code_tables, command_pages, docstrings, markdown
 from docs.extensions.public_names import MODULES, PublicName, public_names, tree_of, value_of
 from docs.extensions.reference import expand, whole_name
@@ -46,6 +47,15 @@ def described_on(page: str) -> list[str]:
 
 
 # ---- nothing is missing ----
+
+GUIDES: Final = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/**/*.md")])
+
+
+def test_what_guides_call_by_the_name_of_the_library_is_there() -> None:
+    names = {name for path in GUIDES for name in re.findall(r"\bgc\.([\w.]*\w)", path.read_text())}
+    assert names >= {"connect", "format_position", "aio.run"}
+    for name in names:
+        functools.reduce(getattr, name.split("."), groupcomm_client)
 
 
 def test_every_public_name_is_described_once_or_leads_to_where_it_is() -> None:

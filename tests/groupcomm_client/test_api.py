@@ -168,3 +168,22 @@ def test_events_have_a_short_text(cluster: RunningCluster) -> None:
         assert str(message).startswith(f"SAFE from {me} to g: b'hellohello")
         assert str(message).endswith("' and 460 bytes more")
         assert "of daemons a" in str(ann.view)
+
+
+@pytest.mark.parametrize("module", [gc, gc.aio], ids=["trio", "asyncio"])
+def test_who_uses_connect_without_a_block_learns_how(module: Any) -> None:
+    connection = module.connect()
+    says = "write 'async with connect"
+    with pytest.raises(gc.LocalProtocolError, match=says):
+        connection.multicast("chat", b"hello")
+    with pytest.raises(gc.LocalProtocolError, match=says):
+        next(connection.__await__())
+    with pytest.raises(gc.LocalProtocolError, match=says), connection:
+        pass
+    assert not hasattr(connection, "join")
+
+
+def test_who_uses_connect_of_threads_without_a_block_learns_how() -> None:
+    connection: Any = gc.blocking.connect()
+    with pytest.raises(gc.LocalProtocolError, match="write 'with connect"):
+        connection.join("chat")

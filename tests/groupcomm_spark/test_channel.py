@@ -151,7 +151,7 @@ def test_the_command_writes_a_model_that_is_sampled_without_spark(
     folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "model.json"
-    options = ("--sent-at", "0", "--correct-clocks", "--out", str(path))
+    options = ("--sent-at", "0", "--correct-clocks", "--output", str(path))
     assert main(["spark", "channel", *map(str, folders), *options]) == 0
     told = capsys.readouterr()
     assert f"the model is in {path}" in told.err

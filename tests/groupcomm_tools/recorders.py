@@ -30,7 +30,7 @@ class RecorderProcess:
     """
 
     def __init__(self, unix: Path, folder: Path, *more: str, heard: bool = True) -> None:
-        words = ("record", "g", "--json", "--to", str(folder), "--address", str(unix), *more)
+        words = ("record", "g", "--json", "--store", str(folder), "--address", str(unix), *more)
         self._process = WarmProcess(*words, stdout=PIPE, stderr=PIPE)
         self.told: list[dict[str, Any]] = []
         self._last_words = ""

@@ -146,7 +146,7 @@ def test_sites_are_reported_each_on_its_own() -> None:
         (("--sites", "2", "--members-in", "3"), "--members-in is 3; it must be 0 to 2"),
         (
             ("--sites", "2", "--floor"),
-            "--sites starts daemons of its own: leave out --connect and --floor",
+            "--sites starts daemons of its own: leave out --address and --floor",
         ),
         (("--sites", "2", "--loss", "2"), "--loss: it is 2, and must be at most 1"),
     ],

@@ -1,10 +1,11 @@
-"""`groupcomm certs renew`: another certificate for the same names, while the old one is valid."""
+"""`groupcomm certs`: certificates are renewed while the old ones are valid, and listed."""
 
+import json
 from pathlib import Path
 
 from cryptography import x509
 
-from groupcomm_tools.certificates import issue, make_authority, revoke_issued
+from groupcomm_tools.certificates import issue, make_authority, renew, revoke_issued, revoke_others
 from tests.groupcomm_tools.shell import tell
 
 
@@ -49,3 +50,24 @@ def test_what_was_not_issued_is_not_renewed(tmp_path: Path) -> None:
     assert (tmp_path / "ann.pem").exists(), "nothing was renamed"
     status, _, told = tell("certs", "issue", str(tmp_path), "ann")
     assert status == 2
+
+
+def test_the_list_says_what_each_certificate_is_for_and_when_it_ends(tmp_path: Path) -> None:
+    make_authority(tmp_path, 100)
+    issue(tmp_path, "press", ["10.0.0.1", "press.plant"], 5)
+    for name in ("ann", "bob", "eve"):
+        issue(tmp_path, name, [], 50)
+    revoke_issued(tmp_path, "ann")
+    renew(tmp_path, "eve", 60)
+    revoke_others(tmp_path, principals=["cert:eve"])
+    status, output, _ = tell("certs", "list", str(tmp_path))
+    assert status == 0
+    press, *others, authority = output.splitlines()
+    assert press.endswith("ends in 4 days  RENEW  press.plant 10.0.0.1")
+    assert authority.endswith("ends in 99 days  authority")
+    found = json.loads(tell("certs", "list", str(tmp_path), "--json")[1])["certificates"]
+    states = {each["name"].partition("-")[0]: each["is_revoked"] for each in found}
+    assert states == {"press": False, "ann": True, "bob": False, "eve": True, "ca": False}
+    assert sum("revoked" in line for line in others) == 3, "ann, and eve before and after"
+    (tmp_path / "x.pem").write_text("nothing")
+    assert "x.pem holds no certificate" in tell("certs", "list", str(tmp_path))[2]

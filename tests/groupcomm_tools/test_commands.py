@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from groupcomm.security.identity import Roll
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcommd.files.identity_file import store_roll
 from groupcommd.programs.local_users import unix_principal
 from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell, finish
 
@@ -92,11 +94,18 @@ def test_identities_are_added_to_a_daemon_that_has_none(shell: Shell, tmp_path: 
     assert "works without identities: name this file in its configuration" in messages
     status, output, _ = shell.tell(*words, "--json")
     assert (status, json.loads(output)["reloaded"]) == (0, False)
+    keys = [number.to_bytes(32, "big") for number in (1, 2)]
+    store_roll(tmp_path / "ids", Roll({"press": keys[0]}, {keys[1]: "lathe"}))
+    listed = ("identity", "list", str(tmp_path / "ids"))
+    shown = f"{'press':<24} {1:064x}\n{'lathe':<24} {2:064x}  evicted\n"
+    assert shell.tell(*listed)[1] == shown
+    found = json.loads(shell.tell(*listed, "--json")[1])
+    assert found == {"daemons": {"press": f"{1:064x}"}, "evicted": {f"{2:064x}": "lathe"}}
 
 
 @pytest.mark.long
 def test_delays_of_full_queues_are_called_so(shell: Shell) -> None:
-    words = ("bench", "--connect", shell.environment["GROUPCOMM_ADDRESS"], "--duration-s", "0.5")
+    words = ("bench", "--address", shell.environment["GROUPCOMM_ADDRESS"], "--duration-s", "0.5")
     for rate, told in (((), True), (("--rate", "50"), False)):
         status, output, _ = shell.tell(*words, *rate)
         assert (status, "one-way delay  of full queues" in output) == (0, told)
@@ -161,7 +170,8 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     joined = datetime.fromisoformat(since["time"])
     assert abs((datetime.now(UTC) - joined).total_seconds()) < PATIENCE_S
     assert since["position"].startswith(f"{since['view']}/")
-    assert shell.tell("members", "told")[1] == "#tom#a\n"
+    shown = f"#tom#a                   since {since['time']}  {own}\n"
+    assert shell.tell("members", "told")[1] == shown
     status, output, messages = shell.tell("members", "nobody is there")
     assert (status, output) == (1, "")
     assert "group nobody is there has no member" in messages

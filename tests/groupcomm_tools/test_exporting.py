@@ -118,8 +118,8 @@ def test_a_part_is_named_by_groups_positions_and_times(store: Path) -> None:
     def numbers(*words: str) -> list[int]:
         return [int(row["position"].split("/")[1].split(".")[0]) for row in export(store, *words)]
 
-    assert numbers("--groups", "h") == [m.number for m in SENT if "h" in m.groups]
-    assert numbers("--groups", "x") == []
+    assert numbers("h") == [m.number for m in SENT if "h" in m.groups]
+    assert numbers("x") == []
     after, upto = (expected(SENT[number])["position"] for number in (9, 40))
     assert numbers("--start", after, "--until", upto) == [*range(10, 41)]
     since, before = ((START + timedelta(seconds=at)).isoformat() for at in (9, 40))
@@ -144,10 +144,10 @@ def test_a_file_is_whole_or_not_there(store: Path, tmp_path: Path) -> None:
     ("words", "why"),
     [
         ((), "--groups is missing"),
-        (("--groups", "g", "--start", "latest"), "no history"),
-        (("--groups", "g", "--start", "soon"), "--start soon"),
-        (("--groups", "g", "--json"), "--json needs -o"),
-        (("--groups", "#g"), "starts with '#'"),
+        (("g", "--start", "latest"), "no history"),
+        (("g", "--start", "soon"), "--start soon"),
+        (("g", "--json"), "--json needs -o"),
+        (("#g"), "starts with '#'"),
     ],
 )
 def test_wrong_usage_names_the_remedy(words: tuple[str, ...], why: str) -> None:

@@ -108,7 +108,7 @@ def test_bytes_and_formats_are_those_of_sub(shell: Shell, middle: datetime) -> N
 
 def test_messages_are_exported_by_an_archive(shell: Shell, middle: datetime) -> None:
     wanted = read(shell, "--start", "earliest", "--until", f"@{middle.isoformat()}")
-    words = ("--groups", "g", "--until", f"@{middle.isoformat()}")
+    words = ("g", "--until", f"@{middle.isoformat()}")
     status, output, messages = shell.tell("history", "export", *words)
     assert status == 0
     assert messages == f"{COUNT // 2} messages, 0 gaps; the last is at {wanted[-1]['position']}\n"
@@ -138,7 +138,7 @@ def test_a_place_ahead_of_the_history_is_told_by_every_command(
         ("sub", "g"),
         ("sub", "g", "--stable"),
         ("history", "read", "g", "h"),
-        ("history", "export", "--groups", "g"),
+        ("history", "export", "g"),
     ):
         status, output, messages = shell.tell(*words, "--start", ahead)
         assert (status, output) == (1, "")
@@ -159,7 +159,7 @@ class Waiting:
 
     def __init__(self, *waits: bool) -> None:
         self.waits = list(waits)
-        self.waits_for_archive = False
+        self.waits_for_archive = self.misses_archive = False
 
     def receive(self, timeout_s: float | None = None) -> str:
         if timeout_s is None or not self.waits:
@@ -180,10 +180,12 @@ def test_without_an_archive_the_status_is_1(
     shell: Shell, middle: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscription, "FOUND_S", 0.2)
+    monkeypatch.setattr(reading, "LOOK_S", 0.05)
     for words in (("--start", "earliest"), ("--start", "latest", "--until", "@0")):
         status, output, messages = shell.tell("sub", "nobody", *words)
         assert (status, output) == (1, "")
         assert "groupcomm history serve" in messages
+        assert ("no archive has answered yet" in messages) == (words[1] == "earliest")
 
 
 def test_live_events_need_no_archive(shell: Shell) -> None:

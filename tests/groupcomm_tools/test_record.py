@@ -252,7 +252,7 @@ async def test_it_goes_on_though_nobody_reads_what_it_tells(tmp_path: Path) -> N
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    status, _, error = tell("record", "g", "--to", str(tmp_path / "file"))
+    status, _, error = tell("record", "g", "--store", str(tmp_path / "file"))
     assert status == 1
     assert f"{tmp_path / 'file'} cannot be written: [Errno 17] File exists" in error
     assert error.endswith("; make room, or name another folder\n")
@@ -260,7 +260,7 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
 def test_two_recorders_do_not_write_to_one_folder(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path)
-    status, _, error = tell("record", "g", "--to", str(tmp_path))
+    status, _, error = tell("record", "g", "--store", str(tmp_path))
     assert status == 1
     assert "another recorder writes to it; end that one, or choose another folder" in error
     writer.close()
@@ -271,12 +271,12 @@ def test_without_pyarrow_the_extra_is_named(
 ) -> None:
     folder = str(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    for command in (["record", "g", "--to", "d"], ["log", "cat", folder], ["replay", folder]):
+    for command in (["record", "g", "--store", "d"], ["log", "cat", folder], ["replay", folder]):
         assert main(command) == 2
         assert "pyarrow>=" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--sync-ms", "--buffer-mb", "--seal-s", "--keep-mb"])
 def test_limits_must_be_above_zero(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["record", "g", "--to", "d", option, "0"]) == 2
+    assert main(["record", "g", "--store", "d", option, "0"]) == 2
     assert f"argument {option}: it is 0, and must be above 0" in capsys.readouterr().err

@@ -86,7 +86,7 @@ def imported(folder: Path, text: str, name: str) -> DaemonConfig:
     """Return the configuration of a daemon that is made from a file of Spread's."""
     (folder / "spread.conf").write_text(text)
     made = folder / "groupcomm.toml"
-    assert main(["spread", "import", str(folder / "spread.conf"), "--to", str(made)]) == 0
+    assert main(["spread", "import", str(folder / "spread.conf"), "--output", str(made)]) == 0
     write_key_file(folder / "cluster.key")
     return read_config(made, name=name, state_dir=None)
 
@@ -104,7 +104,7 @@ def test_daemons_and_ports_are_taken_over(tmp_path: Path) -> None:
     assert (config.spread, config.unix_for) == (True, "all")
     assert [*map(str, config.spread_addresses)] == ["127.0.0.1:4803", "127.0.0.5:4803"]
     conf, made = str(tmp_path / "spread.conf"), str(tmp_path / "groupcomm.toml")
-    assert main(["spread", "import", conf, "--to", made]) == 2, "the file is there already"
+    assert main(["spread", "import", conf, "--output", made]) == 2, "the file is there already"
 
 
 def test_nothing_of_a_file_vanishes_in_silence(

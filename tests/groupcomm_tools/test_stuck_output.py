@@ -120,7 +120,7 @@ def test_a_daemon_without_standard_streams_gives_their_numbers_to_nothing_else(
 def test_an_archive_serves(cluster: RunningCluster, tmp_path: Path, as_json: bool) -> None:
     group, address = f"json-{as_json}", cluster.address("a")
     store = ("--store", str(tmp_path / "log"))
-    words = ("history", "serve", "--groups", group, *store, "--address", address)
+    words = ("history", "serve", group, *store, "--address", address)
     with (
         stuck() as pipe,
         connect(address) as connection,

@@ -77,7 +77,7 @@ def test_debug_may_stand_before_the_command() -> None:
 
 def test_required_options_and_words_are_missed() -> None:
     assert "required: GROUP" in tell("pub", "--json")[2]
-    assert "required: --to" in tell("record", "g")[2]
+    assert "required: --store" in tell("record", "g")[2]
     assert "not allowed with" in tell("bench", "--tcp", "--tls")[2]
 
 
@@ -121,7 +121,7 @@ WRONG = (
     (("members", "x" * 300), "group name of 300 bytes is too long"),
     (("members", "g", "--address", "http://h"), "'http://h' is not an address"),
     (("status", "--address", "localhost:99999"), "'localhost:99999' is not an address"),
-    (("bench", "--connect", "http://h"), "'http://h' is not an address"),
+    (("bench", "--address", "http://h"), "'http://h' is not an address"),
     (("doctor", "--other", "http://h"), "'http://h' is not an address"),
     (
         ("certs", "issue", "pki"),
@@ -159,12 +159,12 @@ WORDS = {
     "serve": ("g", "cat"),
     "work": ("g", "--name", "n", "cat"),
     "members": ("g",),
-    "bench": ("--connect", "/nowhere/groupcomm.sock"),
+    "bench": ("--address", "/nowhere/groupcomm.sock"),
     "keys": ("status",),
     "daemons": ("list",),
     "links": ("list",),
-    "record": ("g", "--to", "FOLDER"),
-    "history": ("serve", "--groups", "g", "--store", "FOLDER"),
+    "record": ("g", "--store", "FOLDER"),
+    "history": ("serve", "g", "--store", "FOLDER"),
     "replay": ("EMPTY",),
 }
 """The arguments with which a verb comes as far as to its daemon."""
@@ -270,3 +270,22 @@ def test_a_demo_whose_reader_ends_says_that_it_was_stopped() -> None:
     assert messages == (
         "groupcomm: the demo was stopped, as the reader of its output has ended; read all of it\n"
     )
+
+
+def test_options_have_their_old_names_for_a_release(capsys: pytest.CaptureFixture[str]) -> None:
+    parse = make_parser().parse_args
+    for old, new, said in (
+        ("bench --connect /s --mbit=5", "bench --address /s --bandwidth-mbit=5", "--mbit is "),
+        ("record g --to d", "record g --store d", "record: --to is --store now; the next release"),
+        ("history serve --groups a,b --store d", "history serve a b --store d", "is left out now"),
+        ("history export --groups=a", "history export a", "--groups is left out now"),
+        ("spark channel docs --out m", "spark channel docs --output m", "--out is --output now"),
+        ("spread import pyproject.toml --to x", "spread import pyproject.toml -o x", "--output"),
+    ):
+        expected = vars(parse(new.split()))
+        assert capsys.readouterr().err == ""
+        found = vars(parse(old.split()))
+        for each in (found, expected):
+            each["groups"] = ",".join(",".join(names) for names in each.get("groups", ()))
+        assert found == expected
+        assert said in capsys.readouterr().err

@@ -62,6 +62,18 @@ def test_it_has_arguments_environment_and_folder_of_who_started_it(
     assert (tmp_path / "told.log").read_text() == "said\n"
 
 
+def test_ps_shows_what_it_does(server: ForkServer, tmp_path: Path) -> None:
+    process = start(server, tmp_path / "t", "sleep")
+    proc = Path(f"/proc/{process.pid}")
+    shown = proc.joinpath("cmdline").read_bytes().rstrip(b"\0").decode()
+    expected = f"tests {tmp_path / 't'} sleep"
+    assert shown == expected[: len(shown)]
+    assert shown.startswith("tests /")
+    assert proc.joinpath("comm").read_text() == "tests\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(PATIENCE_S)
+
+
 def test_it_has_the_standard_streams_that_it_is_given(server: ForkServer, tmp_path: Path) -> None:
     """Pipes, though the streams of the process that forks were files at its start."""
     text = "größe\nno end"

@@ -184,7 +184,11 @@ def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
         ),
         (TWO.replace("127.0.0.1:4", "10.0.0.2:4"), "a", "key_file is missing, and a at 10.0.0.2"),
         ("preset = 'moon'" + TWO, "a", "preset is 'moon'; it must be one of lan, local, wan"),
-        (TWO + "[timing]\ntoken_timeout = 1.0", "a", "timing: token_timeout is no key"),
+        (
+            TWO + "[timing]\ntoken_timeout = 1.0",
+            "a",
+            "timing: token_timeout is no key (is token_timeout_s meant?)",
+        ),
         (TWO + "[timing]\ntoken_timeout_s = 0.01", "a", "at least four copies"),
         (TWO + "[windows]\nvisit_bytes = 0", "a", "visit_bytes is 0"),
         ("packet_bytes = 9" + TWO, "a", "packet_bytes is 9; it must be 600 to 60000"),

@@ -36,6 +36,11 @@ class BlockingSubscription:
         return self.awaited.waits_for_archive
 
     @property
+    def misses_archive(self) -> bool:
+        """Return whether an archive is needed, and none has answered; see `Subscription`."""
+        return self.awaited.misses_archive
+
+    @property
     def acknowledged(self) -> Position | None:
         """Return the highest place of the cursor that archives are known to hold."""
         return self.awaited.acknowledged

@@ -111,6 +111,11 @@ class Subscription:
         return self._subscriber.waits_for_archive
 
     @property
+    def misses_archive(self) -> bool:
+        """Return whether an archive is needed now, and none has answered yet."""
+        return self._subscriber.alone_since is not None
+
+    @property
     def acknowledged(self) -> Position | None:
         """Return the highest place of the cursor that archives are known to hold."""
         return None if self._cursor is None else self._cursor.position

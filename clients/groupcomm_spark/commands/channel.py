@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from groupcomm.host.parser import keep_old_names
 from groupcomm_spark.commands.options import (
     add_log_options,
     add_sent_at_option,
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "channel"
 HELP: Final = "fit delay, loss, order and correlation of each level to logs, as a model to sample"
-EXAMPLE: Final = "groupcomm spark channel log-a log-b --sent-at 0 --out model.json"
+EXAMPLE: Final = "groupcomm spark channel log-a log-b --sent-at 0 --output model.json"
 
 _HIGH_SCORE: Final = 2.326
 """The normal score of 99 %."""
@@ -28,12 +29,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_log_options(parser)
     parser.add_argument(
-        "--out",
+        "-o",
+        "--output",
         type=Path,
         default=Path("model.json"),
         metavar="FILE",
         help="the model, as JSON (model.json)",
     )
+    keep_old_names(parser, out="--output")
     add_sent_at_option(parser)
     parser.add_argument(
         "--correct-clocks",
@@ -64,9 +67,9 @@ def run(options: argparse.Namespace) -> int:
         all_recorded=options.all_recorded,
         tell=progress_printer(options),
     )
-    model.save(options.out)
+    model.save(options.output)
     print(as_text(model), flush=True)
-    progress_printer(options)(f"the model is in {options.out}")
+    progress_printer(options)(f"the model is in {options.output}")
     return 0
 
 

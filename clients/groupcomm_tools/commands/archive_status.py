@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     elif not found:
         say(
             f"no archive of {', '.join(groups)} has answered; start one:"
-            f" groupcomm history serve --groups {','.join(groups)} --store DIR"
+            f" groupcomm history serve {' '.join(groups)} --store DIR"
         )
     for name, report in [] if options.json else sorted(found.items()):
         print(f"{name}: {'live' if report.is_live else 'catching up'}")

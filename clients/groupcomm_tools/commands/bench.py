@@ -21,6 +21,7 @@ from groupcomm.host.option_types import (
     positive,
     probability,
 )
+from groupcomm.host.parser import keep_old_names
 from groupcomm_client import connect
 from groupcomm_tools.bench.bare import floor_us
 from groupcomm_tools.bench.figures import Figures, as_json, floor_json, machine, middle_of
@@ -33,7 +34,7 @@ from groupcomm_tools.pages.html_page import html
 from groupcomm_tools.terminal import say
 from groupcomm_tools.topology import LINK_PACKET_BYTES, MAX_SITES, SHAPES
 
-_OF_LINKS: Final = ("shape", "delay_ms", "jitter_ms", "loss", "mbit", "members_in")
+_OF_LINKS: Final = ("shape", "delay_ms", "jitter_ms", "loss", "bandwidth_mbit", "members_in")
 
 
 def _add_site_options(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +64,7 @@ def _add_site_options(parser: argparse.ArgumentParser) -> None:
         help="share of datagrams lost on each link (0)",
     )
     group.add_argument(
-        "--mbit", type=positive, metavar="M", help="bandwidth of each link (unlimited)"
+        "--bandwidth-mbit", type=positive, metavar="M", help="bandwidth of each link (unlimited)"
     )
     group.add_argument(
         "--members-in",
@@ -87,11 +88,11 @@ def _site_settings(options: argparse.Namespace) -> dict[str, Any]:
         for name, value in found.items():
             if value not in (0, None, "mesh"):
                 raise ConfigError(f"--{name.replace('_', '-')} is for several sites; see --sites")
-    elif options.connect or options.floor:
-        raise ConfigError("--sites starts daemons of its own: leave out --connect and --floor")
+    elif options.address or options.floor:
+        raise ConfigError("--sites starts daemons of its own: leave out --address and --floor")
     if not 0 <= options.members_in <= options.sites:
         raise ConfigError(f"--members-in is {options.members_in}; it must be 0 to {options.sites}")
-    return {"sites": options.sites, **found}
+    return {"sites": options.sites, "mbit": found.pop("bandwidth_mbit"), **found}
 
 
 def _print_sites(figures: Figures) -> None:
@@ -257,13 +258,14 @@ def _add_load_options(parser: argparse.ArgumentParser) -> None:
         help="daemons on this host (3, or two for each site)",
     )
     parser.add_argument(
-        "--connect",
+        "--address",
         type=daemon_address,
         action="append",
         default=[],
         metavar="WHERE",
         help="use this running daemon instead; may be repeated",
     )
+    keep_old_names(parser, connect="--address", mbit="--bandwidth-mbit")
     parser.add_argument(
         "--senders", type=one_or_more, metavar="N", default=1, help="programs that send (1)"
     )
@@ -315,10 +317,10 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(
             f"--daemons is {options.daemons}; it must be {options.sites} to {len(DAEMONS)}"
         )
-    if options.floor and (options.connect or options.senders > 1 or not 0 < options.rate <= 5_000):
+    if options.floor and (options.address or options.senders > 1 or not 0 < options.rate <= 5_000):
         raise ConfigError("--floor needs one sender, a --rate up to 5000, and daemons of its own")
     plan = Plan(
-        daemons=0 if options.connect else options.daemons,
+        daemons=0 if options.address else options.daemons,
         senders=options.senders,
         receivers=1 if options.receivers is None else options.receivers,
         size=options.size,
@@ -336,7 +338,7 @@ def run(options: argparse.Namespace) -> int:
         **sites,
     )
     if options.receivers is None:
-        plan = attrs.evolve(plan, receivers=len(options.connect) or len(members_of(plan)))
+        plan = attrs.evolve(plan, receivers=len(options.address) or len(members_of(plan)))
     rounds, floors = trio.run(_run, plan, options)
     if options.json:
         print(json.dumps({"machine": machine(), **as_json(rounds), **floor_json(floors)}))
@@ -351,11 +353,11 @@ async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], 
     """Return the figures of all runs, and the delays of the relays' runs in turn with them."""
     rounds: list[Figures] = []
     floors: list[list[float]] = []
-    if options.connect:
-        for address in options.connect:
+    if options.address:
+        for address in options.address:
             async with connect(address):
                 pass  # a missing daemon is named here, and not by each program
-        return [await measure(plan, options.connect, ()) for _ in range(options.rounds)], floors
+        return [await measure(plan, options.address, ()) for _ in range(options.rounds)], floors
     async with open_daemons(plan) as (found, processes):
         for _ in range(options.rounds):
             if options.floor:

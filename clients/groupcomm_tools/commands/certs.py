@@ -1,13 +1,18 @@
 """`groupcomm certs`: make a certificate authority and certificates, for a first try with TLS."""
 
 import argparse
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import positive
 from groupcomm_tools.certificates import (
     issue,
+    list_issued,
     make_authority,
     renew,
     revoke_issued,
@@ -25,6 +30,8 @@ groupcomm certs issue pki press --host 10.0.0.1"""
 
 DAYS: Final = 365.0
 MAX_DAYS: Final = 36_500
+SOON_DAYS: Final = 14
+"""The list points at certificates that end within this time, as the doctor and the alerts do."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "pki press --host 10.0.0.1",
             _add_issue_options,
         ),
+        Subcommand("list", _list, "list certificates, and when they end", "pki", _add_list_options),
         Subcommand(
             "renew",
             _renew,
@@ -60,6 +68,11 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", type=Path, metavar="DIR", help="folder of all files of the authority"
     )
+
+
+def _add_list_options(parser: argparse.ArgumentParser) -> None:
+    _add_folder(parser)
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
 
 
 def _add_days(parser: argparse.ArgumentParser) -> None:
@@ -120,6 +133,23 @@ def _issue(options: argparse.Namespace) -> int:
     if not options.host:
         whose = f"for a program, which daemons know as cert:{options.name}"
     say(f"wrote {certificate} and {key}, {whose}")
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    now, listed = datetime.now(UTC), []
+    for each in list_issued(options.folder):
+        left = (each.end - now).days
+        state = "ended" if each.end <= now else f"ends in {left} days"
+        if each.is_revoked:
+            state = "revoked"
+        listed.append({**attrs.asdict(each), "end": each.end.isoformat(), "state": state})
+        if not options.json:
+            whose = " ".join(each.hosts) or ("authority" if each.name == "ca" else "program")
+            soon = "  RENEW" if left < SOON_DAYS and not each.is_revoked else ""
+            print(f"{each.name:<24} {each.end:%Y-%m-%d}  {state}{soon}  {whose}")
+    if options.json:
+        print(json.dumps({"certificates": listed}))
     return 0
 
 

@@ -13,6 +13,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.errors import ConfigError
 from groupcomm.events import Message
 from groupcomm.host.option_types import existing_folder
+from groupcomm.host.parser import keep_old_names
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.gap_wait import GAP_WAIT_S
 from groupcomm_client.history.given import Gap, Start
@@ -24,11 +25,12 @@ from groupcomm_tools.commands.options import (
     add_reconnect_option,
     group_names,
     need_pyarrow,
+    without_repetitions,
 )
 from groupcomm_tools.exported import Exported, csv_writer, exported, json_writer, whole_file
 from groupcomm_tools.terminal import below, say
 
-EXPORT_EXAMPLE: Final = "--groups orders --store orders-log -o orders.csv"
+EXPORT_EXAMPLE: Final = "orders --store orders-log -o orders.csv"
 
 PROGRESS_S: Final = 5.0
 """The time from one line about the progress to the next."""
@@ -39,10 +41,11 @@ FORMATS: Final = ("jsonl", "csv")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "--groups",
+        "groups",
+        nargs="*",
         type=group_names,
-        metavar="NAMES",
-        help="groups, with commas; needed without --store, where the default is all",
+        metavar="GROUP",
+        help="groups; needed without --store, where the default is all",
     )
     parser.add_argument(
         "--store",
@@ -70,6 +73,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     add_reconnect_option(parser)
     add_connection_options(parser)
+    keep_old_names(parser, groups="")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,11 +84,12 @@ def run(options: argparse.Namespace) -> int:
         NoArchive: no archive answers.
         LogError, OSError: the log cannot be read, or the file cannot be written.
     """
+    options.groups = without_repetitions(options.groups) or None
     start, until = reading.parse_start(options.start), reading.parse_until(options.until)
     if start is Start.LATEST:
         raise ConfigError("--start latest has no history; groupcomm sub prints live events")
-    if options.store is None and options.groups is None:
-        raise ConfigError("--groups is missing; without it, --store DIR exports all of a log")
+    if options.store is None and not options.groups:
+        raise ConfigError("name a group; without one, --store DIR exports all of a log")
     if options.json and options.output is None:
         raise ConfigError("--json needs -o FILE, as standard output has the messages")
     progress = _Progress()

@@ -15,6 +15,7 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.option_types import one_or_more, positive
+from groupcomm.host.parser import keep_old_names
 from groupcomm_client.connection import Connection
 from groupcomm_tools.commands import archive_status, cursors, exporting, reading
 from groupcomm_tools.commands.connecting import check_daemon, connect_trio
@@ -23,6 +24,7 @@ from groupcomm_tools.commands.options import (
     add_reconnect_option,
     group_names,
     need_pyarrow,
+    without_repetitions,
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import Reports
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
-EXAMPLE: Final = "groupcomm history serve --groups orders --store orders-log"
+EXAMPLE: Final = "groupcomm history serve orders --store orders-log"
 
 MB: Final = 1_000_000
 
@@ -48,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "serve",
             _serve,
             "record groups, and give subscribers their history",
-            "--groups orders,trades --store orders-log",
+            "orders trades --store orders-log",
             _add_serve_options,
         ),
         Subcommand(
@@ -87,15 +89,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--groups",
+        "groups",
+        nargs="+",
         type=group_names,
-        required=True,
-        metavar="NAMES",
-        help="groups, with commas; in a name * stands for any characters",
+        metavar="GROUP",
+        help="groups to keep; in a name * stands for any characters",
     )
     parser.add_argument(
         "--store", type=Path, required=True, metavar="DIR", help="folder of the log"
     )
+    keep_old_names(parser, groups="")
     for name, metavar, default, text in (
         ("--buffer-mb", "N", 256, "maximum size of the events that wait for the disk (256)"),
         ("--seal-mb", "N", 64, "size at which the live file becomes Parquet (64)"),
@@ -196,11 +199,12 @@ def _open_logs(options: argparse.Namespace) -> "RecordedLogs":
     from groupcomm_archive.recorded import RecordedLogs  # noqa: PLC0415 - an extra
     from groupcomm_log.writer import Limits  # noqa: PLC0415 - an extra
 
+    groups = without_repetitions(options.groups)
     return RecordedLogs(
         Layout(
             folder=options.store,
-            names=tuple(name for name in options.groups if ANY not in name),
-            patterns=tuple(name for name in options.groups if ANY in name),
+            names=tuple(name for name in groups if ANY not in name),
+            patterns=tuple(name for name in groups if ANY in name),
             limits=Limits(seal_bytes=int(options.seal_mb * MB), seal_s=options.seal_s),
             keep_s=tuple(Keep(*each) for each in options.keep_s),
             keep_bytes=tuple(Keep(pattern, size * MB) for pattern, size in options.keep_mb),

@@ -15,7 +15,13 @@ from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import say
-from groupcommd.files.identity_file import add_identity, change_roll, read_identity, write_identity
+from groupcommd.files.identity_file import (
+    add_identity,
+    change_roll,
+    read_identity,
+    read_roll,
+    write_identity,
+)
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
@@ -38,6 +44,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             _show,
             "show the public key of a private one",
             "press.identity",
+            partial(_add_file, type=existing_file),
+        ),
+        Subcommand(
+            "list",
+            _list,
+            "list the public keys that a file trusts, and those that were evicted",
+            "plant.identities",
             partial(_add_file, type=existing_file),
         ),
         Subcommand(
@@ -75,6 +88,22 @@ def _new(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     _print_key(options, public_of(read_identity(options.file)))
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    with as_owner_of(options.file):
+        roll = read_roll(options.file)
+    if options.json:
+        trusted = {name: key.hex() for name, key in roll.daemons.items() if roll.is_trusted(name)}
+        evicted = {key.hex(): name for key, name in roll.evicted.items()}
+        print(json.dumps({"daemons": trusted, "evicted": evicted}))
+        return 0
+    for name, key in sorted(roll.daemons.items()):
+        print(f"{name:<24} {key.hex()}{'' if roll.is_trusted(name) else '  evicted'}")
+    for key, name in roll.evicted.items():
+        if roll.daemons.get(name) != key:
+            print(f"{name:<24} {key.hex()}  evicted")
     return 0
 
 

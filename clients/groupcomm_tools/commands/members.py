@@ -1,4 +1,4 @@
-"""`groupcomm members`: list the members of a group."""
+"""`groupcomm members`: list the members of a group, since when they are, and their owners."""
 
 import argparse
 from typing import Final
@@ -19,10 +19,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """List the members; return 1 if there is none."""
     group = check_group(options.group)
-    found = query.query(options, f"members {group}")["members"]
+    answer = query.query(options, f"members {group}")
+    found = answer["members"]
     if not options.json:
         for name in found:
-            print(name)
+            since = answer["since"][name]
+            joined = since["time"] or f"view {since['view']}"  # it came with other daemons
+            print(f"{name:<24} since {joined}  {answer['principals'][name]}")
         if not found:
             say(f"groupcomm: group {group} has no member; groupcomm groups lists the groups")
     return 0 if found else 1

@@ -2,7 +2,7 @@
 
 import argparse
 import importlib.util
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +75,11 @@ def group_names(text: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(check_group(name.strip()) for name in text.split(",")))
     except LocalProtocolError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def without_repetitions(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names of groups that several words have named."""
+    return tuple(dict.fromkeys(name for names in groups for name in names))
 
 
 def level_of(options: argparse.Namespace) -> ServiceLevel:

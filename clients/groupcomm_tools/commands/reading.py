@@ -216,17 +216,20 @@ def _check_has_come(connection: BlockingConnection, until: Position) -> None:
 
 
 def _receive(subscription: "BlockingSubscription") -> Given:
-    """Return the next event; say so if it must wait for an archive."""
+    """Return the next event; say so if it must wait for an archive, or for the first answer."""
     is_said = False
     while True:
         try:
             return subscription.receive(None if is_said else LOOK_S)
         except TimeoutError:
-            is_said = subscription.waits_for_archive
+            is_said = subscription.waits_for_archive or subscription.misses_archive
             if is_said:
                 say(
-                    "no archive that answers has what comes next: waiting for one that may come"
-                    " back (--gap-wait-s)"
+                    "no archive has answered yet: start one with groupcomm history serve, or begin"
+                    " with --start latest"
+                    if subscription.misses_archive
+                    else "no archive that answers has what comes next: waiting for one that may"
+                    " come back (--gap-wait-s)"
                 )
 
 

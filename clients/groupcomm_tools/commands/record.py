@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from groupcomm.host.option_types import one_or_more, positive
+from groupcomm.host.parser import keep_old_names
 from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
 from groupcomm_log.errors import LogError
@@ -26,7 +27,7 @@ from groupcomm_tools.terminal import Reports
 if TYPE_CHECKING:
     from groupcomm_tools.recording.recorder import Recorder
 
-EXAMPLE: Final = "groupcomm record chat --to chat-log"
+EXAMPLE: Final = "groupcomm record chat --store chat-log"
 
 MB: Final = 1_000_000
 
@@ -36,7 +37,10 @@ _ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("groups", nargs="+", metavar="GROUP", help="groups to record")
-    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="folder of the log")
+    parser.add_argument(
+        "--store", type=Path, required=True, metavar="DIR", help="folder of the log"
+    )
+    keep_old_names(parser, to="--store")
     for name, metavar, default, text in (
         ("--sync-ms", "N", 50, "time from one write to the next (50)"),
         ("--buffer-mb", "N", 256, "maximum size of the queue for the disk (256)"),
@@ -59,13 +63,13 @@ def run(options: argparse.Namespace) -> int:
     """
     groups = tuple(dict.fromkeys(map(check_group, options.groups)))
     need_pyarrow("writes Parquet")
-    if not options.to.exists():
+    if not options.store.exists():
         check_daemon(options)  # before the log exists: a log without a row is of no use
     with Reports(as_json=options.json) as reports:
         recorder = _make_recorder(options, groups, reports.report)
         trio.run(_run, options, groups, recorder)
         end = {"event": "end", "messages": recorder.count}
-        reports.report({**end, "text": f"{recorder.count} messages are in {options.to}"})
+        reports.report({**end, "text": f"{recorder.count} messages are in {options.store}"})
     return 0
 
 
@@ -83,10 +87,10 @@ def _make_recorder(
     )
     pace = Pace(sync_s=options.sync_ms / 1000, buffer_bytes=int(options.buffer_mb * MB))
     try:
-        writer = LogWriter(options.to, limits)
+        writer = LogWriter(options.store, limits)
     except OSError as error:
         raise LogError(
-            f"{options.to} cannot be written: {error}; make room, or name another folder"
+            f"{options.store} cannot be written: {error}; make room, or name another folder"
         ) from None
     return Recorder(writer, groups, pace, tell, options.count)
 

@@ -51,7 +51,7 @@ class _Recorder:
         self._name = name
         self._command = [
             *(sys.executable, "-m", "groupcomm_tools.cli", "record", *groups, "--json"),
-            *("--to", str(log), "--address", address, "--user", f"rec-{name}", *options),
+            *("--store", str(log), "--address", address, "--user", f"rec-{name}", *options),
         ]
         self._joined = trio.Event()
 

@@ -10,7 +10,7 @@ find it.
 import errno
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -480,7 +480,10 @@ def _in_words(error: BaseException, wanted: type | None) -> str:
 
 def _unknown_keys(error: ForbiddenExtraKeysError) -> str:
     known = sorted(each.alias for each in attrs.fields(error.cl))
-    one = min(error.extra_fields)
+    return _unknown_key(min(error.extra_fields), known)
+
+
+def _unknown_key(one: str, known: Collection[str]) -> str:
     near = get_close_matches(one, known, 1)
     meant = f" (is {near[0]} meant?)" if near else ""
     return f"{one} is no key{meant}; there are: {', '.join(known)}"
@@ -558,7 +561,7 @@ def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
     known = attrs.fields_dict(type(base))
     for key in changes:
         if key not in known:
-            raise ConfigError(f"{table}: {key} is no key; there are: {', '.join(known)}")
+            raise ConfigError(f"{table}: {_unknown_key(key, known)}")
     return attrs.evolve(base, **changes)
 
 

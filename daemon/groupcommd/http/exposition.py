@@ -1,10 +1,12 @@
-"""Metrics as OpenMetrics text: prometheus-client writes the values that the daemon has sent."""
+"""Metrics as text: prometheus-client writes the values that the daemon has sent."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.exposition import generate_latest as generate_plain
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -18,9 +20,13 @@ from prometheus_client.utils import floatToGoString
 
 from groupcomm.durations import BOUNDS_S
 
-METRICS_KIND: Final[bytes] = CONTENT_TYPE_LATEST.encode()
+_OPEN: Final[bytes] = CONTENT_TYPE_LATEST.encode()
+_PLAIN: Final[bytes] = CONTENT_TYPE_PLAIN_0_0_4.encode()
 
-_write: Final[Callable[[Any], bytes]] = generate_latest
+_write: Final[dict[bytes, Callable[[Any], bytes]]] = {
+    _OPEN: generate_latest,
+    _PLAIN: generate_plain,
+}
 _bound: Final[Callable[[float], str]] = floatToGoString
 _BOUNDS: Final = (*map(_bound, BOUNDS_S), "+Inf")
 
@@ -74,12 +80,18 @@ def _family(row: Row) -> Family:
     return family
 
 
-def pieces(rows: Sequence[Row]) -> Iterator[Callable[[], bytes]]:
-    """Yield functions that each write some metrics; joined, they are OpenMetrics text."""
+def kind_for(accept: bytes) -> bytes:
+    """Return the type of the text for whoever accepts these: OpenMetrics if it is among them."""
+    return _OPEN if b"application/openmetrics-text" in accept.lower() else _PLAIN
+
+
+def pieces(rows: Sequence[Row], kind: bytes) -> Iterator[Callable[[], bytes]]:
+    """Yield functions that each write some metrics; joined, they are a text of this kind."""
     for at in range(0, len(rows), PIECE):
-        yield partial(_piece, rows[at : at + PIECE])
-    yield lambda: _END
+        yield partial(_piece, rows[at : at + PIECE], kind)
+    if kind == _OPEN:
+        yield lambda: _END
 
 
-def _piece(rows: Sequence[Row]) -> bytes:
-    return _write(RowCollector(rows)).removesuffix(_END)
+def _piece(rows: Sequence[Row], kind: bytes) -> bytes:
+    return _write[kind](RowCollector(rows)).removesuffix(_END)

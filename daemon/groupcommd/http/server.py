@@ -32,7 +32,7 @@ from groupcommd.host.process import connection_capacity, resident_bytes
 from groupcommd.http.channel import Channel
 from groupcommd.http.connection import REQUEST_S, Answer, HttpConnection
 from groupcommd.http.events import STALLED_S, EventStreams, event
-from groupcommd.http.exposition import METRICS_KIND, pieces
+from groupcommd.http.exposition import kind_for, pieces
 from groupcommd.http.gate import Gate, Refusal
 from groupcommd.http.page import PAGE, PAGE_POLICY
 from groupcommd.http.places import Places
@@ -103,7 +103,7 @@ class HttpServer:
         self._refused: Counter[str] = Counter()
         self._preparing = trio.Lock()
         self._renewed = trio.Event()
-        self._metrics = self._written = b""  # the text, and the frame it was made from
+        self._metrics: dict[bytes, tuple[bytes, bytes]] = {}  # by kind: the frame, and its text
         self.source = Source(channel, self.counts)
         self.streams = EventStreams(self._share, partial(self.source.get, "events"))
 
@@ -285,7 +285,7 @@ class HttpServer:
             wanted = self._wanted(request, principal)
         except Refusal:
             return False
-        if ("metrics", "") in wanted and self._written is not self.source.latest("metrics"):
+        if ("metrics", "") in wanted and not self._is_written(_kind(request)):
             return True  # the frames have come, and are not written yet
         return not all(self.source.is_fresh(*each) for each in wanted)
 
@@ -296,21 +296,25 @@ class HttpServer:
             if word == "may" and told != _YES:
                 return  # `respond` refuses it
             if word == "metrics":
-                await self._write_metrics()
+                await self._write_metrics(_kind(request))
 
-    async def _write_metrics(self) -> None:
+    def _is_written(self, kind: bytes) -> bool:
+        frame, _ = self._metrics.get(kind, (None, b""))
+        return frame is self.source.latest("metrics")
+
+    async def _write_metrics(self, kind: bytes) -> None:
         """Write the latest metrics, piece by piece; one request does so for all that wait."""
         async with self._preparing:
             told = self.source.latest("metrics")
-            if told is self._written:
+            if self._is_written(kind):
                 return
             async with self._share:
                 rows = json.loads(told)
             made: list[bytes] = []
-            for piece in pieces(rows):
+            for piece in pieces(rows, kind):
                 async with self._share:
                     made.append(piece())
-            self._written, self._metrics = told, b"".join(made)
+            self._metrics[kind] = told, b"".join(made)
 
     def respond(self, request: h11.Request, principal: str | None) -> Answer:
         """See Responder."""
@@ -329,7 +333,8 @@ class HttpServer:
         if path == "/":
             return self._note(Answer(PAGE, b"text/html; charset=utf-8", policy=PAGE_POLICY))
         if path == "/metrics":
-            return self._note(Answer(self._metrics, METRICS_KIND))
+            kind = _kind(request)
+            return self._note(Answer(self._metrics[kind][1], kind))
         body = self.source.latest(_WORDS[path])
         if path == "/status.json":
             return self._note(Answer(body, b"application/json"))
@@ -390,6 +395,11 @@ def _read_files(table: HttpTable) -> tuple[TlsCredentials | None, Gate]:
 
 def _events(body: bytes, principal: str) -> Answer:
     return Answer(event(body), b"text/event-stream", is_stream=True, principal=principal)
+
+
+def _kind(request: h11.Request) -> bytes:
+    """Return the type of the text of metrics that a request accepts."""
+    return kind_for(b",".join(value for name, value in request.headers if name == b"accept"))
 
 
 def _path(request: h11.Request) -> str:

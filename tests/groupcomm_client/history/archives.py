@@ -33,7 +33,7 @@ class ArchiveProcess:
     def __init__(
         self, address: str, store: Path, groups: Sequence[str], *more: str, cold: bool = False
     ) -> None:
-        words = ("--groups", ",".join(groups), "--store", str(store), "--address", address, *more)
+        words = (*groups, "--store", str(store), "--address", address, *more)
         words = ("history", "serve", "--json", *words)
         self._process: WarmProcess | subprocess.Popen[str]
         if cold:  # as users start it: an interpreter of its own reads the environment

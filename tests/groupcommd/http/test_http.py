@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from groupcomm.level import ServiceLevel
 from groupcomm_client import connect as connect_program
@@ -26,6 +27,8 @@ from tests.groupcommd.http.browser import ask, connect, read_answer, request
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
 
 PARSE: Final[Callable[[str], Iterable[Any]]] = text_string_to_metric_families
+PARSE_PLAIN: Final[Callable[[str], Iterable[Any]]] = parse_plain
+OPEN: Final = "application/openmetrics-text"
 TCP = '[http]\nlisten = "127.0.0.1:0"\n'
 
 
@@ -49,14 +52,23 @@ async def test_health_and_status_and_metrics_of_a_cluster(
             assert told.body == b"ready: a view of 3 daemons, with a majority\n", "no daemon's name"
             found = (await ask(at, "/status.json")).json
             assert (found["daemon"], found["daemons"]) == ("a", ["a", "b", "c"])
-            told = await ask(at, "/metrics")
-            assert told.headers["content-type"].startswith("application/openmetrics-text")
+            told = await ask(at, "/metrics", Accept="text/html, */*;q=0.1")
+            assert told.headers["content-type"].startswith("text/plain; version=0.0.4")
+            assert "# EOF" not in told.body.decode()
+            plain = {
+                sample.name
+                for family in PARSE_PLAIN(told.body.decode())
+                for sample in family.samples
+            }
+            told = await ask(at, "/metrics", Accept=f"{OPEN};version=1.0.0,text/plain;q=0.5")
+            assert told.headers["content-type"].startswith(OPEN)
             families = list(PARSE(told.body.decode()))
             samples = {
                 (sample.name, *sample.labels.values()): sample.value
                 for family in families
                 for sample in family.samples
             }
+            assert plain == {name for name, *_ in samples}
             assert samples["groupcomm_view_daemons",] == 3
             assert samples["groupcomm_daemon_in_view", "c"] == 1
             assert samples["groupcomm_sessions",] == 1

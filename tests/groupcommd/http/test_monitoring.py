@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from groupcommd.http.metrics import METRICS
+from tests.documentation.links import anchors_of
 from tests.groupcommd.http.metrics_page import page
 
 ROOT: Final = Path(__file__).parents[3]
@@ -80,6 +81,17 @@ def test_prometheus_accepts_the_alerts(capsys: pytest.CaptureFixture[str]) -> No
         with capsys.disabled():
             print("promtool (Debian: prometheus) is not there: alerts.yml is checked by names only")
         return
-    command = [promtool, "check", "rules", str(EXAMPLES / "alerts.yml")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for words in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+        done = subprocess.run(
+            [promtool, *words], check=False, capture_output=True, text=True, cwd=EXAMPLES
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_leads_to_a_part_of_the_pages() -> None:
+    text = (EXAMPLES / "alerts.yml").read_text()
+    assert set(re.findall(r"severity: (\w+)", text)) == {"critical", "warning"}
+    places = re.findall(r'runbook_url: "([^#]+)#([^"]+)"', text)
+    assert len(places) == len(list(alerts()))
+    for page_, anchor in places:
+        assert anchor in anchors_of(ROOT / page_), anchor

@@ -473,7 +473,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     with TemporaryDirectory(prefix="groupcomm-") as text:
         folder = Path(text)
-        package = build(folder)
+        package, _ = build(folder)
         (folder / "hosts").mkdir()
         words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]
         words += ["--propagation", "private", "sh", "-c", SET_UP, "sh", str(folder / "hosts")]

@@ -62,7 +62,7 @@ async def send(address: str, rate: float, seed: int) -> None:
 
 def recorder(address: str, log: Path) -> Program:
     """It is not started yet."""
-    options = ["record", GROUP, "--to", str(log), "--address", address, "--json", *SIZES]
+    options = ["record", GROUP, "--store", str(log), "--address", address, "--json", *SIZES]
     return Program("groupcomm_tools.cli", options)
 
 

@@ -40,7 +40,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             addresses = [str(cluster[name].unix) for name in names]
             recorder = Program(
                 "groupcomm_tools.cli",
-                ["record", GROUP, "--to", str(log), "--address", addresses[-1], "--json"],
+                ["record", GROUP, "--store", str(log), "--address", addresses[-1], "--json"],
             )
             await recorder.start(nursery)
             await until("the recorder writes", lambda: bool(recorder.lines))
@@ -61,7 +61,7 @@ async def bench(addresses: list[str], options: argparse.Namespace) -> dict[str, 
     """Run the load; return its figures."""
     command = [sys.executable, "-m", "groupcomm_tools.cli", "bench", "--json"]
     for address in addresses:
-        command += ["--connect", address]
+        command += ["--address", address]
     command += ["--rate", str(options.rate), "--duration-s", str(options.duration_s)]
     command += ["--receivers", str(options.receivers), "--size", str(options.size)]
     done = await trio.run_process(command, capture_stdout=True)

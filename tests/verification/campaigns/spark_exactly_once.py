@@ -73,7 +73,7 @@ class Campaign:
         self.recorders = {
             group: Program(
                 "groupcomm_tools.cli",
-                ["record", group, "--to", str(self.logs[group]), "--address", address, *SEAL],
+                ["record", group, "--store", str(self.logs[group]), "--address", address, *SEAL],
             )
             for group, address in zip((IN, OUT), self.addresses.values(), strict=True)
         }
