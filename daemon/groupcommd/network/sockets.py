@@ -147,7 +147,7 @@ class Sockets:
                 "clients of Spread may connect at %s: their protocol has neither TLS nor tokens, so"
                 " everybody who reaches this address can read and write unless [[access]] forbids"
                 " it",
-                ", ".join(map(str, self.spread_tcp)),
+                ", ".join(str(at) for at in self.spread_tcp if at == own or not at.is_loopback),
             )
 
     def _listen_for_spread(self, config: DaemonConfig, at: Address, stack: ExitStack) -> None:
