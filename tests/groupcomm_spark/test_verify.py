@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupcomm_log.diff import Comparison
 from groupcomm_log.diff import compare as compare_two
-from groupcomm_log.schema import ROWS, SCHEMA
+from groupcomm_log.schema import ROWS, SCHEMA, rows_of
 from groupcomm_log.writer import LogWriter
+from groupcomm_spark.logs import read
 from groupcomm_spark.verify.job import compare_agreed, verify
 from groupcomm_spark.verify.verdict import NAMES, Verdict
 from tests.groupcomm_log.make import QuickDisk
@@ -130,3 +131,48 @@ def test_log_diff_says_the_same_of_two(
         assert differences(tmp_path, pairs[change]).differences == []
     else:
         assert differences(tmp_path, pairs[change]).differences
+
+
+@pytest.mark.long
+def test_a_log_that_ends_early_differs_in_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The views of a group behind its end must not take the place of those that differ."""
+    monkeypatch.setattr("groupcomm_spark.verify.groups.EXAMINED", 3)
+    one, other, third = (f"#{user}#a/1" for user in ("one", "other", "third"))
+
+    def group_view(at: int, cause: str, who: str, *members: str) -> dict[str, object]:
+        place = {"view": "1.a.0", "stamp": at, "ring": 1, "bundle": 0, "message": 0}
+        came = [who] if who in (one, other) else [name for name in members if name != who]
+        view = {"kind": "view", "cause": cause, "groups": ["g"], "members": members, **place}
+        return {**view, "changed": [who], "vs_set": came}
+
+    def begin(session: str) -> list[dict[str, object]]:
+        gap = {"kind": "gap", "cause": "begin", "sender": session, "groups": ["g"], "data": b"{}"}
+        daemons = {"kind": "daemons", "view": "1.a.0", "members": ["a"], "cause": "majority"}
+        return [gap, daemons]
+
+    first = group_view(1, "join", one, one)
+    second = group_view(2, "join", other, one, other)
+    changes = [
+        group_view(at, "join", third, one, other, third)
+        if at % 2
+        else group_view(at, "leave", third, one, other)
+        for at in range(3, 23)
+    ]
+    logs = {
+        "one": [*begin(one), first, {**second, "vs_set": [one]}, *changes],
+        "other": [*begin(other), second, *changes[:10]],
+    }
+    for name, rows in logs.items():
+        writer = LogWriter(tmp_path / name, disk=QuickDisk())
+        writer.append(rows_of(rows))
+        writer.close()
+    found = verify(read(spark, *map(tmp_path.joinpath, logs)))
+    assert (found.counts, found.notes) == ({}, [])
+    changes[5].update(members=[other, one], vs_set=[other, one])
+    writer = LogWriter(tmp_path / "changed", disk=QuickDisk())
+    writer.append(rows_of(logs["other"]))
+    writer.close()
+    found = verify(read(spark, tmp_path / "one", tmp_path / "changed"))
+    assert found.counts.keys() == {"group-view"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
@@ -210,15 +210,17 @@ def _differing(rows: "DataFrame", peers: Views) -> pa.Table:
 
     spark = rows.sparkSession
     members = [
-        (view, period.number, group, period.member, bound(period.start))
+        (view, period.number, group, period.member, bound(period.start), bound(upto))
         for view, of_view in peers.items()
-        for period in of_view
+        for period, upto in zip(of_view, map(partial(_last, of_view), of_view), strict=True)
         for group in sorted(period.joined)
     ]
-    start = f"start struct<{', '.join(f'{name}: bigint' for name in KEY)}>"
-    schema = f"view string, period bigint, group string, member string, {start}"
+    key = f"struct<{', '.join(f'{name}: bigint' for name in KEY)}>"
+    schema = f"view string, period bigint, group string, member string, start {key}, upto {key}"
     table = f.broadcast(spark.createDataFrame(members, schema))
-    starts = table.groupBy("view", "group").agg(f.collect_list("start").alias("starts"))
+    spans = table.groupBy("view", "group").agg(
+        f.collect_list(f.struct("start", "upto")).alias("spans")
+    )
     shown = f.struct(
         *("period", "row", "member", "members", "changed", "cause", "vs_set"),
         f.xxhash64("members", "changed", "cause").alias("hash"),
@@ -228,10 +230,10 @@ def _differing(rows: "DataFrame", peers: Views) -> pa.Table:
         rows.drop("view")
         .withColumn("key", f.struct(*KEY))
         .join(table, ["period", "group"])
-        .filter("start <= key")
+        .filter("start <= key and key <= upto")
         .groupBy("view", "group", "key")
         .agg(f.collect_list(shown).alias("rows"))
-        .join(f.broadcast(starts), ["view", "group"])
+        .join(f.broadcast(spans), ["view", "group"])
         .filter(_DIFFER)
         .orderBy("view", "key", "group")
         .select("view", "group", "key", "rows")
@@ -241,11 +243,17 @@ def _differing(rows: "DataFrame", peers: Views) -> pa.Table:
 
 
 _DIFFER: Final = """
-    size(rows) != size(filter(starts, start -> start <= key))
+    size(rows) != size(filter(spans, span -> span.start <= key and key <= span.upto))
     or size(array_distinct(rows.hash)) > 1
     or exists(rows, one -> exists(rows, other ->
         array_contains(one.vs_set, other.member) and one.vs_hash != other.vs_hash))
 """
+
+
+def _last(peers: Sequence[LogPeriod], one: LogPeriod) -> Key:
+    """Return the position up to which a period can be compared with any other one."""
+    are_others = any(other is not one and are_together(one, other) for other in peers)
+    return NEVER if are_others else one.regular_end
 
 
 def _end(one: LogPeriod, other: LogPeriod) -> Key:
