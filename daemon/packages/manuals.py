@@ -2,8 +2,8 @@
 
     python -m packages.manuals DIR
 
-writes man/man1/groupcomm.1 and a page for each verb, man/man8/groupcommd.8, and completions for bash, zsh and fish below
-DIR, in the places where /usr/share has them.
+writes man/man1/groupcomm.1 and a page for each verb, man/man8/groupcommd.8, and completions for
+bash, zsh and fish below DIR, in the places where /usr/share has them.
 """
 
 import argparse
