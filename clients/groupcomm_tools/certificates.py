@@ -176,7 +176,8 @@ def list_issued(folder: Path) -> list[Issued]:
         except ValueError:
             raise ConfigError(f"certs: {path} holds no certificate") from None
         hosts, serial = tuple(_hosts(read)), read.serial_number
-        owner = f"cert:{read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value}"
+        common_name = read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+        owner = "cert:" + str(common_name)
         is_revoked = serial in revoked.serials or (not hosts and owner in revoked.principals)
         found.append(Issued(path.stem, hosts, read.not_valid_after_utc, serial, is_revoked))
     return sorted(found, key=lambda each: each.end)

@@ -2,8 +2,8 @@
 
     python -m packages.manuals DIR
 
-writes man/man1/groupcomm.1, man/man8/groupcommd.8, and completions for bash, zsh and fish below
-DIR, in the places where /usr/share has them.
+writes man/man1/groupcomm.1 and a page for each verb, man/man8/groupcommd.8, and completions for
+bash, zsh and fish below DIR, in the places where /usr/share has them.
 """
 
 import argparse
@@ -34,13 +34,24 @@ def parsers() -> list[argparse.ArgumentParser]:
     return [groupcomm_tools.cli.make_parser(), groupcommd.cli.make_parser()]
 
 
+def command_pages() -> list[argparse.ArgumentParser]:
+    """Return the parser of groupcomm, which only names its verbs, and those of the verbs."""
+    top = groupcomm_tools.cli.make_parser(())
+    top.epilog = f"groupcomm-VERB(1) describes a verb.\n\n{top.epilog}"
+    verbs = groupcomm_tools.cli.make_parser().commands.choices.values()
+    return [top, *verbs]
+
+
 def write_all(folder: Path) -> list[Path]:
     """Write the manual page and the completions of each command; return the files."""
     written = []
-    for parser in parsers():
+    for parser, pages in zip(parsers(), (command_pages(), parsers()[1:]), strict=True):
         name = parser.prog
         section = SECTIONS[name]
-        texts = {f"man/man{section}/{name}.{section}": manual_page(parser, section)}
+        texts = {
+            f"man/man{section}/{page.prog.replace(' ', '-')}.{section}": manual_page(page, section)
+            for page in pages
+        }
         complete_files(parser)
         for shell, place in COMPLETIONS.items():
             texts[place.format(name=name)] = shtab.complete(parser, shell=shell)
@@ -55,11 +66,16 @@ def write_all(folder: Path) -> list[Path]:
 def manual_page(parser: argparse.ArgumentParser, section: int) -> str:
     """Return a manual page in roff: description, each command with its options, examples."""
     add_examples(parser)
+    short = str(parser.description).rstrip(".")
+    if parser.prog != "groupcommd":
+        parser.description = f"{parser.description}\n\n{parser.epilog or ''}"
+        parser.epilog = None
     for group in parser._action_groups:
         if group.title == "positional arguments" and group._group_actions:
-            group.title = "commands"  # in place of argparse's own title
-    short = str(parser.description).rstrip(".")
+            has_verbs = isinstance(group._group_actions[0], argparse._SubParsersAction)
+            group.title = "commands" if has_verbs else "arguments"
     page = Manpage(parser, format="pretty")
+    page.prog = parser.prog.replace(" ", "-")
     page.section, page.source, page.manual = section, "groupcomm", "groupcomm"
     page.description = short[0].lower() + short[1:]
     return str(page)

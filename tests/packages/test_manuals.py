@@ -8,11 +8,16 @@ import pytest
 from groupcomm_tools.cli import COMMANDS
 
 
-def test_the_manual_page_has_every_command_and_its_example(share: Path) -> None:
-    page = (share / "man/man1/groupcomm.1").read_text().replace("\\-", "-")
+def test_each_command_has_a_page_with_its_example_and_the_first_page_names_it(share: Path) -> None:
+    first = (share / "man/man1/groupcomm.1").read_text().replace("\\-", "-")
     for name in COMMANDS:
-        assert f"groupcomm {name}" in page
-    assert "groupcomm keygen plant.key" in page
+        assert f"groupcomm {name}" in first
+        page = (share / f"man/man1/groupcomm-{name}.1").read_text().replace("\\-", "-")
+        assert page.startswith(f'.TH GROUPCOMM-{name.upper()} "1"')
+        assert f"groupcomm-{name} - " in page.partition(".SH SYNOPSIS")[0]
+        assert "exit status: 0 done" in page
+        assert f"groupcomm {name}" in page.partition("example:")[2]
+    assert "groupcomm-VERB(1) describes a verb" in first
 
 
 def test_the_daemon_has_a_page_for_administrators(share: Path) -> None:
