@@ -203,8 +203,7 @@ class DaemonCore:
         if late_s > stalls.late_s:
             stalls.note_late(now)
             self._postpone(stalls.not_before, late_s)
-        self._now = now
-        self.sessions.begin_step(now)
+        self._now = self.sessions.now = now
         self._protection.begin_step(now)
         counters, bad = self.counters, self.counters.bad
         if paused and self.membership.state is not MembershipState.LEFT:

@@ -360,9 +360,12 @@ class Delivery:
 
     def _deliver_some(self) -> bool:
         """Deliver what steps have left, then what the order releases; return whether all."""
-        if self._is_left and not self._deliver_early():
+        if self._early or self._sessions.rest or self.groups.departing is not None:
+            if not self._deliver_early():
+                return False
+        if not self.order.drain(self._sessions.may_deliver) or self._early or self._sessions.rest:
             return False
-        return self.order.drain(self._sessions.may_deliver) and not self._is_left
+        return self.groups.departing is None
 
     def _deliver_early(self) -> bool:
         """Deliver what steps have left, or as much as this step may; return whether all."""
@@ -402,21 +405,16 @@ class Delivery:
             self.receive_announcement(bundle)
         elif bundle.kind >= _SUBSCRIBE and self._is_known:
             self._note_subscription(bundle.packet, bundle)  # others rely on it from here on
-        elif self._may_deliver:
-            self.deliver_bundle(bundle)
-        else:
-            self._early.append(bundle)
-            self._moved = True
-
-    @property
-    def _may_deliver(self) -> bool:
-        """Return whether a bundle that comes now may be delivered in this step."""
-        return (
+        elif (
             self.complete
             and not self._early
             and self.groups.departing is None
             and self._sessions.may_deliver()
-        )
+        ):
+            self.deliver_bundle(bundle)
+        else:
+            self._early.append(bundle)
+            self._moved = True
 
     def receive_announcement(self, bundle: Bundle) -> None:
         """Accept a part of a daemon's announcement."""
@@ -504,11 +502,9 @@ class Delivery:
         """
         for bundle in packet.bundles if self.complete else ():
             bundle.packet = packet
-            if self._may_deliver:
-                self.deliver_bundle(bundle)
-            elif len(self._early) < MOST_UNDELIVERED:
-                self._early.append(bundle)
-            self._moved |= not self._may_deliver
+            if len(self._early) < MOST_UNDELIVERED:
+                self._on_release(bundle)
+            self._moved |= bool(self._sessions.rest)
         packet.bundles = []  # each bundle refers to its packet, which is of no further use
 
     # ---- the end of the view ----

@@ -218,8 +218,8 @@ class SessionOutput:
         self, connections: list[int], frame: tuple[Raw, ...], droppable: bool = False
     ) -> None:
         """Send a frame to as many of these sessions as this step may; `go_on` serves the others."""
-        most = 0 if self.rest else max(0, STEP_FRAMES - self.frames)
-        if len(connections) > most:
+        if self.rest or len(connections) > STEP_FRAMES - self.frames:
+            most = 0 if self.rest else max(0, STEP_FRAMES - self.frames)
             self.rest.append((connections[most:], frame, droppable))
             connections = connections[:most]
         self._send(connections, frame, droppable)

@@ -128,6 +128,7 @@ class LocalSessions:
         self.watches = SessionWatches(self._push, self._end_silent)
         self.silent: list[ProgramSilent] = []
         self.now = 0.0
+        self._work = 0  # of the last step
         self._fed: list[int] = []  # connections that sent something in this step
         self._held_back: set[int] = set()  # connections that are not read at present
         self._backlogged: set[int] = set()  # those with more submitted than numbered bundles
@@ -218,7 +219,7 @@ class LocalSessions:
     @property
     def work(self) -> int:
         """Return the units of work of the last step, each delivered frame counted as one."""
-        return self.intake.work_done + self._output.frames
+        return self._work
 
     @property
     def unfinished(self) -> int:
@@ -233,11 +234,6 @@ class LocalSessions:
     def _principal_of(self, daemon: int, connection: int) -> str:
         known = None if self._table is None else self._table.sessions.get((daemon, connection))
         return "" if known is None else known.principal
-
-    def begin_step(self, now: float) -> None:
-        """Begin a step: it may deliver so much, whatever the last one has delivered."""
-        self.now = self._output.now = now
-        self._output.frames = 0
 
     # ---- input of clients ----
 
@@ -270,6 +266,7 @@ class LocalSessions:
         Returns:
             Whether any request was processed, or a bundle waits because a session has to end.
         """
+        self._output.now = now
         waiting = self.backlog.size
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
@@ -301,7 +298,8 @@ class LocalSessions:
                 self.watches.change(session, self.now, limits.session_timeout_s)
 
     def complete(self, output: Output) -> None:
-        """Add to the output of a step everything that concerns clients."""
+        """Add to the output of a step everything that concerns clients; the next one may deliver
+        as much again."""
         if self.now >= self.acceptance.due:
             self.acceptance.tell(self.now, self.by_connection, self._push)
         if self.now >= self._output.held.due:
@@ -314,6 +312,7 @@ class LocalSessions:
             output.ended, self._closed = self._closed, []
         if self._greeted:
             output.greeted, self._greeted = self._greeted, []
+        self._work, self._output.frames = self.intake.work_done + self._output.frames, 0
         if self._questions:
             output.questions, self._questions = self._questions, []
 

@@ -125,7 +125,7 @@ def test_a_name_that_leads_to_loopback_counts_only_if_all_are_there(
         return names[seed]
 
     monkeypatch.setattr(present_address, "look_up", look_up)
-    monkeypatch.setattr(present_address, "_is_here", lambda at: at.is_loopback or at.host == FAR)
+    monkeypatch.setattr(present_address, "is_here", lambda at: at.is_loopback or at.host == FAR)
     monkeypatch.setattr(present_address, "local_address", lambda target: "10.0.0.5")
     seeds = [seed for seed in names if seed != A]
     if own is not None:

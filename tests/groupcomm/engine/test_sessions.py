@@ -260,8 +260,8 @@ def test_a_client_that_is_too_slow_after_its_goodbye_is_closed_like_others() -> 
     sessions.intake.serve(0.0)
     while not sessions.by_connection[slow].closed:
         assert sessions.by_connection[slow].state is DaemonSessionState.LEAVING
-        sessions.begin_step(0.0)
         sessions.abort([slow], MemberId("#u#a", sender), 1)
+        clients.step()
     clients.step(ClientBytes(sender, b""))
     assert clients.ended == [slow]
     assert connected(clients) == [sender]

@@ -7,7 +7,7 @@ import pytest
 from groupcomm.engine import view_change
 from tests.verification.scenarios import run_scenario
 
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
+SCENARIOS = Path(__file__).parents[2] / "verification" / "scenarios"
 
 
 @pytest.mark.parametrize(
