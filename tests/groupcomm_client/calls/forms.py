@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
-    _GeneratorContextManager,
+    AbstractContextManager,
     asynccontextmanager,
 )
 from types import ModuleType, TracebackType
@@ -20,6 +20,7 @@ import trio
 import groupcomm_client
 from groupcomm_client import aio, blocking, coordination
 from groupcomm_client.aio import AsyncioLoop
+from groupcomm_client.block import AsyncBlock
 from groupcomm_client.coordination import blocking as blocking_coordination
 from groupcomm_client.loops import Loop
 from groupcomm_client.thread_loop import ThreadLoop
@@ -90,9 +91,9 @@ def _faced(found: Any) -> Any:
 
 async def done(found: Any) -> Any:
     """Return the result of a call of any form; enter and leave what is a block."""
-    if hasattr(found, "__await__"):
+    if hasattr(found, "__await__") and not isinstance(found, AsyncBlock):
         found = await found
-        if isinstance(found, _GeneratorContextManager):  # a blocking one, not entered yet
+        if isinstance(found, AbstractContextManager):  # a blocking one, not entered yet
             with found:
                 return None
         return found

@@ -103,6 +103,8 @@ ELSEWHERE: Final = {
     "Path.": "is called by filters: filters/test_filtering.py",
     "ReceiveFilter.": "is the user's own: filters/test_filtering.py",
     "SendFilter.": "is the user's own: filters/test_filtering.py",
+    "format_position": "converts a position: documentation/test_names_of_guides.py",
+    "parse_position": "converts a text: groupcomm/clocks/test_stamp.py",
     "filters.": "makes or chooses filters, and does nothing else: filters/test_filtering.py",
     "history.": "converts a text: history/test_place_ahead.py",
     "CommittedLog.": "reads files: test_committed.py",
