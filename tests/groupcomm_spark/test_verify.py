@@ -150,7 +150,7 @@ def test_a_log_that_ends_early_differs_in_nothing(
     def begin(session: str) -> list[dict[str, object]]:
         gap = {"kind": "gap", "cause": "begin", "sender": session, "groups": ["g"], "data": b"{}"}
         daemons = {"kind": "daemons", "view": "1.a.0", "members": ["a"], "cause": "majority"}
-        return [gap, daemons]
+        return [{**gap}, {**daemons}]
 
     first = group_view(1, "join", one, one)
     second = group_view(2, "join", other, one, other)
