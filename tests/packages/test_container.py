@@ -174,7 +174,8 @@ def test_pods_have_the_probes_ports_and_times_of_the_daemon(tmp_path: Path) -> N
     assert found["PodDisruptionBudget"]["spec"]["maxUnavailable"] < len(pods) / 2
     script = pod["initContainers"][0]["command"][-1]
     state, secret = tmp_path / "state", tmp_path / "secret"
-    state.mkdir(), secret.mkdir()
+    state.mkdir()
+    secret.mkdir()
     (secret / "plant.key").write_text("first")
     (secret / "http.tokens").write_text("")
     script = script.replace("/var/lib/groupcomm", str(state)).replace("/secret", str(secret))

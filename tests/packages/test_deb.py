@@ -46,7 +46,7 @@ def test_it_brings_all_it_needs_and_runs(tmp_path: Path) -> None:
     assert f"groupcomm {version('groupcomm')}" in shown(
         python, "-I", home / "groupcomm", "--version"
     )
-    checks = [python, "-I", home / "groupcomm", "log", "check", tmp_path]
+    checks: list[str | Path] = [python, "-I", home / "groupcomm", "log", "check", tmp_path]
     assert "pyarrow is missing" in errors(*checks)
     shown("dpkg-deb", "--extract", archive, root)
     assert "there is no log" in errors(*checks)
