@@ -71,5 +71,10 @@ def format_position(position: Position) -> str:
 def parse_position(text: str) -> Position:
     """Return the position that `format_position` made a text of; raise ValueError for others."""
     view, _, rest = text.rpartition("/")
-    time, ring, bundle, message = map(int, rest.split("."))
-    return Position(parse_view(view), time, ring, bundle, message)
+    try:
+        time, ring, bundle, message = map(int, rest.split("."))
+        return Position(parse_view(view), time, ring, bundle, message)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no position; format_position makes texts like 7.a.ff/12.0.3.0"
+        ) from None

@@ -44,7 +44,12 @@ def status() -> dict[str, Any]:
 
 
 _MESSAGES: Final = ("taken", "taken_bytes", "delivered", "delivered_bytes")
-_ANSWERS: Final = {"groups": {"groups": {HOSTILE: 1}}, "members": {"members": [HOSTILE]}}
+_MEMBERS: Final = {
+    "members": [HOSTILE],
+    "since": {HOSTILE: {"time": HOSTILE, "view": HOSTILE}},
+    "principals": {HOSTILE: HOSTILE},
+}
+_ANSWERS: Final = {"groups": {"groups": {HOSTILE: 1}}, "members": _MEMBERS}
 
 
 class HostileSession:

@@ -143,7 +143,7 @@ def test_a_file_is_whole_or_not_there(store: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "--groups is missing"),
+        ((), "name a group"),
         (("g", "--start", "latest"), "no history"),
         (("g", "--start", "soon"), "--start soon"),
         (("g", "--json"), "--json needs -o"),

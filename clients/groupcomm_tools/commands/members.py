@@ -23,7 +23,10 @@ def run(options: argparse.Namespace) -> int:
     found = answer["members"]
     if not options.json:
         for name in found:
-            since = answer["since"][name]
+            since = answer.get("since", {}).get(name)
+            if since is None:  # a daemon of an older release
+                print(name)
+                continue
             joined = since["time"] or f"view {since['view']}"  # it came with other daemons
             print(f"{name:<24} since {joined}  {answer['principals'][name]}")
         if not found:

@@ -2,7 +2,7 @@
 
 import json
 import socket
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import trio
@@ -46,6 +46,9 @@ async def read_answer(stream: trio.abc.ReceiveStream, *, head_only: bool = False
     while len(body) < size:
         body += await stream.receive_some(size - len(body))
     return Told(int(first.split()[1]), headers, body)
+
+
+OPEN: Final = "application/openmetrics-text"
 
 
 def request(path: str, method: str = "GET", **headers: str) -> bytes:

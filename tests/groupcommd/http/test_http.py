@@ -23,12 +23,11 @@ from groupcommd.http.metrics import METRICS
 from groupcommd.http.source import ANSWER_S
 from groupcommd.http.work_share import BURST_S, SHARE, WorkShare
 from groupcommd.programs.token_file import add_token
-from tests.groupcommd.http.browser import ask, connect, read_answer, request
+from tests.groupcommd.http.browser import OPEN, ask, connect, read_answer, request
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
 
 PARSE: Final[Callable[[str], Iterable[Any]]] = text_string_to_metric_families
 PARSE_PLAIN: Final[Callable[[str], Iterable[Any]]] = parse_plain
-OPEN: Final = "application/openmetrics-text"
 TCP = '[http]\nlisten = "127.0.0.1:0"\n'
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 import trio
 
-from tests.groupcommd.http.browser import ask, connect, request
+from tests.groupcommd.http.browser import OPEN, ask, connect, request
 from tests.groupcommd.virtual import virtual_daemons
 
 TCP: Final = '[http]\nlisten = "127.0.0.1:0"\n'
@@ -73,7 +73,7 @@ async def test_many_connections_are_answered_in_turn_while_messages_pass(tmp_pat
             nonlocal answered
             async with await connect(daemons["a"].http) as stream:
                 for _ in range(2):
-                    await stream.send_all(request("/metrics"))
+                    await stream.send_all(request("/metrics", Accept=OPEN))
                     data = b""
                     while not data.endswith(b"# EOF\n"):
                         more = await stream.receive_some(65536)

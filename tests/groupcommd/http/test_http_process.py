@@ -23,6 +23,7 @@ from groupcommd.http.channel import Channel
 from groupcommd.http.supply import SILENT_S, Supply
 from groupcommd.http.watched_files import WatchedFiles
 from tests.groupcomm_tools.shell import NO_PAUSES, tell
+from tests.groupcommd.http.browser import OPEN
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
 
 PATIENCE_S = 20.0
@@ -55,7 +56,8 @@ class Monitored:
         started = [line for line in self.cluster.log("a") if "http" in line]
         host, _, port = str(started[-1]["http"]).rpartition(":")
         asking = HTTPSConnection(host, int(port), context=trust, timeout=PATIENCE_S)
-        asking.request("GET", "/metrics", headers={"Authorization": token} if token else {})
+        shown = {"Authorization": token} if token else {}
+        asking.request("GET", "/metrics", headers={"Accept": OPEN, **shown})
         answer = asking.getresponse()
         told = answer.status, answer.read().decode()
         asking.close()

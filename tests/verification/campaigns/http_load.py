@@ -154,7 +154,7 @@ def scrape(at: str, count: int, times: list[float]) -> None:
     connection = HTTPConnection(host, int(port), timeout=60)
     for _ in range(count):
         began = time.perf_counter()
-        connection.request("GET", "/metrics")
+        connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text"})
         answer = connection.getresponse()
         body = answer.read()
         assert answer.status == 200, answer.status
