@@ -5,7 +5,7 @@ Times are seconds of the monotonic clock of the steps; counts are since this sta
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import attrs
 
@@ -173,9 +173,8 @@ class LinkStatus:
     dropped: int
 
 
-@attrs.frozen(kw_only=True)
-class SessionStatus:
-    """One program's session.
+class SessionStatus(NamedTuple):
+    """One program's session; a tuple, as there may be thousands, each second.
 
     Attributes:
         output_bytes: bytes that wait for the program to read them.
@@ -483,14 +482,14 @@ def _links(view_state: ViewState) -> tuple[LinkStatus, ...]:
 
 def _session(session: DaemonSession) -> SessionStatus:
     return SessionStatus(
-        connection=session.connection,
-        user=session.user,
-        principal=session.principal,
-        output_bytes=session.output_bytes,
-        backlog_bytes=session.backlog_bytes,
-        backlog_work=session.backlog_work,
-        dropped=session.dropped,
-        blocks=session.block_bytes is not None and session.blocks,
+        session.connection,
+        session.user,
+        session.principal,
+        session.output_bytes,
+        session.backlog_bytes,
+        session.backlog_work,
+        session.dropped,
+        session.block_bytes is not None and session.blocks,
     )
 
 

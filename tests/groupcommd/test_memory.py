@@ -35,7 +35,8 @@ def test_a_burst_gets_the_pages_of_the_one_before() -> None:
 
 _COLLECTED = """
 import gc
-from groupcommd.host.process import DEEP_EVERY, FULL_EVERY, GarbageCollection
+from groupcommd.host import process
+from groupcommd.host.process import DEEP_EVERY, FULL_EVERY, MOST_EXAMINED, GarbageCollection
 
 class Cycle:
     alive = 0
@@ -66,7 +67,16 @@ garbage.collect()
 kept = Cycle.alive
 garbage._times = DEEP_EVERY - 1
 garbage.collect()
-print(before, after, grown_old, kept, Cycle.alive)
+deep = Cycle.alive
+burst = [[] for _ in range(3 * MOST_EXAMINED)]
+some = Cycle()
+del some
+frozen = gc.get_freeze_count()
+garbage.collect()
+put_away = Cycle.alive, gc.get_freeze_count() - frozen >= 3 * MOST_EXAMINED
+process.MOST_UNEXAMINED = MOST_EXAMINED
+garbage.collect()
+print(before, after, grown_old, kept, deep, *put_away, Cycle.alive)
 """
 
 
@@ -74,4 +84,4 @@ def test_garbage_is_collected_when_it_is_asked_to_and_not_before() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _COLLECTED], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["10000", "0", "0", "1", "0"]
+    assert done.stdout.split() == ["10000", "0", "0", "1", "0", "1", "True", "0"]

@@ -159,6 +159,11 @@ def retain_freed_memory() -> bool:
 
 FULL_EVERY: Final = 60
 DEEP_EVERY: Final = 60 * FULL_EVERY
+MOST_EXAMINED: Final = 20_000
+"""The objects that one collection examines, but for deep ones: some 5 ms."""
+
+MOST_UNEXAMINED: Final = 2_000_000
+"""The objects that wait for a deep collection: with as many it comes early."""
 
 
 class GarbageCollection:
@@ -167,25 +172,40 @@ class GarbageCollection:
     Hardly anything is in a cycle, and nothing that a message needs, so a collection a second is
     enough; one in the middle of a burst would look at everything that waits. Young objects are
     examined each time, older ones each FULL_EVERY times, and what is still there then only each
-    DEEP_EVERY times: to look at the tables of a hundred thousand groups takes 0.15 s.
+    DEEP_EVERY times: to look at the tables of a hundred thousand groups takes 0.15 s. So do those
+    of a burst, as of a thousand programs that connect: there would be too many for one step.
     """
 
     def __init__(self) -> None:
         gc.collect()
         gc.freeze()  # the present objects stay in memory
         gc.disable()
-        self._times = 0
+        self._times = self._older = 0
+        self._examined = gc.get_freeze_count()  # by the last deep collection
 
     def collect(self) -> None:
         """Free objects that are in cycles."""
         self._times += 1
-        if self._times % FULL_EVERY:
-            gc.collect(1)
-            return
-        if self._times % DEEP_EVERY == 0:
+        young = gc.get_count()[0]
+        self._older += young
+        unexamined = gc.get_freeze_count() + self._older - self._examined
+        if self._times % DEEP_EVERY == 0 or unexamined > MOST_UNEXAMINED:
             gc.unfreeze()
-        gc.collect()
+            gc.collect()
+            self._put_away()
+            self._examined = gc.get_freeze_count()
+        elif self._older > MOST_EXAMINED:
+            self._put_away()
+        elif self._times % FULL_EVERY:
+            gc.collect(1)
+        else:
+            gc.collect()
+            self._put_away()
+
+    def _put_away(self) -> None:
+        """Leave all objects to the next deep collection."""
         gc.freeze()
+        self._older = 0
 
 
 TELL_S: Final = 0.5
