@@ -50,6 +50,7 @@ from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.engine.protection import make_protection
 from groupcomm.engine.reports import Reports
 from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.segmentation import Segments
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.stalls import Stalls
 from groupcomm.engine.status import Status, status_of
@@ -108,6 +109,7 @@ class DaemonCore:
         view_state: the state of the present view; None before the first.
         reservation: the view counters that its disk reserves.
         near: the other daemons to which datagrams for the site go.
+        segments: sizes of packets and datagrams.
         drain: the time before that in which its programs move.
         leaving: its end in order.
     """
@@ -134,11 +136,11 @@ class DaemonCore:
             self._protection.use_daemons(agreed.names, config.former, agreed.number)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
-        self._room = bundle_room(config.packet_limit)
+        self.segments = Segments(config.packet_limit, start.name)
         self.reservation = reserved_by(start, self.physical.read, now)
         self.sessions = LocalSessions(
             start.name,
-            self._room,
+            bundle_room(config.packet_limit),
             first_connection=self.reservation.used + config.starts.connection,
             settings=settings or ProgramSettings(),
             probe=self.probe,
@@ -218,6 +220,7 @@ class DaemonCore:
         if self.drain.is_over(now):
             self.leave()
         self._step(now, clients=self.sessions.serve(now) or bool(inputs))
+        output.segmentation = self.segments.pop_news()
         counters.sent += len(out)
         if counters.latest:
             output.dropped, counters.latest = counters.latest, []
@@ -252,6 +255,8 @@ class DaemonCore:
                 self._storage.accept(event, self._now)
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
+            case given.PathMeasured(datagram_bytes):
+                self.segments.size.use_path(datagram_bytes)
             case given.DrainRequested():
                 self._begin_drain(event)
             case given.LeaveRequested():
@@ -660,8 +665,9 @@ class DaemonCore:
             self.sessions.connection_numbers.begin_above(view.id.counter + config.starts.connection)
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
-        announced = self.carried_groups.announce(self._room, view)
+        announced = self.carried_groups.announce(bundle_room(view.packet_limit), view)
         self.view_state = ViewState(view, me, announced, self, self._now, majority=majority)
+        self.sessions.room = self.segments.begin_view(view)
         if self.config is not config:
             self._use_links(self.view_state)
         self._begun = True

@@ -24,6 +24,7 @@ from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.reports import Reports
 from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.segmentation import Segments
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
@@ -67,6 +68,7 @@ class ViewContext(Protocol):
     carried_groups: CarriedGroups
     counters: Counters
     probe: Probe
+    segments: Segments
 
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send a packet to a daemon, by its name, or with None to all others of the site."""
@@ -119,6 +121,7 @@ class ViewState:
         self._sessions = context.sessions
         self.counters = context.counters
         self.ring_counts = context.counters.ring
+        self.packet_size = context.segments.size
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
         self._latest = LatestTime(view.clock, context.physical.read(now), now)
@@ -130,6 +133,7 @@ class ViewState:
             me,
             self.clock,
             source=first,
+            size=self.packet_size,
             base=starts.stream,
             unreliable_base=starts.unreliable,
         )

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from groupcomm.ring.counts import RingCounts
 from groupcomm.stream.packer import Causes
+from groupcomm.stream.packet_size import PacketSize
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 
@@ -25,9 +26,11 @@ class RingContext(Protocol):
     Attributes:
         blocks: one object for the whole view, as its frontier is read many times a step.
         ring_counts: counts over all views.
+        packet_size: the size of packets, over all views.
     """
 
     ring_counts: RingCounts
+    packet_size: PacketSize
 
     @property
     def blocks(self) -> FrontierSource:

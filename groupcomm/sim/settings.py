@@ -32,6 +32,7 @@ from groupcomm.sim.network.links import (
     joined,
     longest_way_s,
 )
+from groupcomm.sim.network.segments import SitePaths, draw_paths
 from groupcomm.sim.virtual_time import random_for
 
 Sites: TypeAlias = tuple[tuple[int, ...], ...]
@@ -99,6 +100,7 @@ class Options:
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds are lost, held, copied or late, and programs are
             rough; datagrams are not encrypted then, so that the network knows their kinds.
+        segments: whether large packets travel in segments, over paths of several sizes.
 
     Raises:
         ConfigError: an option has no such value, or two options exclude each other.
@@ -114,6 +116,7 @@ class Options:
     rosters: bool = False
     versions: bool = False
     targets: bool = False
+    segments: bool = False
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -140,6 +143,11 @@ class Options:
             raise ConfigError(
                 "targets together with encryption or an attacker: the network could not know the"
                 " kinds of packets; run one of them"
+            )
+        if self.segments and (self.targets or self.byzantine):
+            raise ConfigError(
+                "segments together with targets or a daemon that lies: both are for whole"
+                " datagrams; run one of them"
             )
         if self.byzantine and self.attackers:
             raise ConfigError(
@@ -192,6 +200,7 @@ class Settings:
         rosters: whether operators add and remove daemons.
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds suffer, and programs are rough.
+        paths: what the paths within sites carry; None if no packet travels in segments.
         spares: the daemons that the first roster does not have, by index.
         pace: the factor by which the token timeout and the interval of beacons are longer than
             usual: daemons at rest then send that much less.
@@ -227,6 +236,7 @@ class Settings:
     rosters: bool = False
     versions: bool = False
     targets: bool = False
+    paths: SitePaths | None = None
     spares: tuple[int, ...] = ()
     pace: float = 1.0
 
@@ -296,6 +306,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         rosters=options.rosters,
         versions=options.versions,
         targets=options.targets,
+        paths=draw_paths(random_for(seed, "paths")) if options.segments else None,
         spares=draw_spares(random_for(seed, "spares"), sites) if options.rosters else (),
     )
 

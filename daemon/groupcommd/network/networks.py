@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.core import Timing
+from groupcomm.engine import Segmentation
 from groupcomm.host.addresses import Address
 from groupcomm.membership.failure_detector import HEARD_BEACONS
 from groupcommd.network.junk import ClusterPattern
@@ -80,6 +81,16 @@ class Networks:
         self._use(others, remote)
         self._routes.clear()
         self._heard = {name: times for name, times in self._heard.items() if name in others}
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """See `UdpSocket.use_segmentation`."""
+        for udp in self._networks:
+            udp.use_segmentation(segmentation)
+
+    def measure_path(self) -> int | None:
+        """Return what every network carries; see `UdpSocket.measure_path`."""
+        found = [udp.measure_path() for udp in self._networks]
+        return min((each for each in found if each is not None), default=None)
 
     def _use(self, others: Mapping[str, Sequence[Address]], remote: Collection[str]) -> None:
         count = len(self._networks)

@@ -18,6 +18,9 @@ APART: Final = Versions(lowest=PACKED, highest=PACKED + 2, features=0b111)
 
 APART_SHARE: Final = 0.15
 
+JOINS_SEGMENTS_SHARE: Final = 0.8
+"""Where packets travel in segments, the share of starts whose release joins them."""
+
 
 def draw_release(rng: Random, *, meets_all: bool) -> Versions:
     """Draw the versions and features of one start.

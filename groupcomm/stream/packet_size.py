@@ -1,0 +1,152 @@
+"""Packet size: how large the packets are that a daemon numbers, and how large its datagrams.
+
+Pure. A packet costs the daemons of a ring about as much as forty more segments of it do, so packets
+are as large as possible while nothing is lost. A packet of which one segment is lost is sent again
+as a whole, so they become smaller where packets are lost: a half once a quarter of them was sent
+again, and larger by a half while less than a sixteenth was. With a loss of one segment in a
+thousand they keep their size; with one in twenty they have about one segment, as without segments.
+
+The system says which datagrams a path carries, but large ones may be lost silently (a *black hole*,
+RFC 2923). If more than half of the bytes had to be sent again although packets have one segment and
+the window is at its least, datagrams become as small as is safe; after a while the path is tried
+again.
+
+Source: RFC 8899 (DPLPMTUD), section 4.3, for the black hole. Here the requests in the token take the
+place of probes.
+"""
+
+from typing import Final
+
+from groupcomm.config.view import SAFE_PACKET_BYTES
+from groupcomm.security.layout import HEAD_BYTES, MAX_DATAGRAM_BYTES, SEAL_BYTES
+from groupcomm.wire.segments import SEGMENT_HEAD_BYTES
+
+SEALED_BYTES: Final = HEAD_BYTES + SEAL_BYTES
+"""The bytes that head and seal add to a packet."""
+
+SMALLER_PART: Final = 4
+LARGER_PART: Final = 16
+LEAST_PACKETS: Final = 8
+"""Packets become smaller or larger after as many, so one loss alone decides nothing."""
+
+WAIT_VISITS: Final = 3
+"""Visits of the token in which repairs still belong to the time before the size changed."""
+
+NARROW_S: Final = 60.0
+"""The time for which a black hole is believed, before the path is tried again."""
+
+
+class PacketSize:
+    """The size of packets and datagrams of one daemon, over all views.
+
+    Attributes:
+        bytes: the bytes of a full packet, from now on.
+        datagram_bytes: the largest datagram that is sent in one piece; larger ones go in segments.
+    """
+
+    __slots__ = (
+        "_again",
+        "_least_most",
+        "_most",
+        "_narrow_until",
+        "_path_bytes",
+        "_sent",
+        "_usual_bytes",
+        "_wait",
+        "bytes",
+        "datagram_bytes",
+    )
+
+    def __init__(self, packet_limit: int) -> None:
+        """Begin; datagrams of `packet_limit` and a seal count as usual on every path."""
+        self._usual_bytes = self._path_bytes = self.datagram_bytes = packet_limit + SEALED_BYTES
+        self._least_most = self._most = self.bytes = packet_limit
+        self._narrow_until = 0.0
+        self._sent = self._again = self._wait = 0
+
+    def begin_view(self, most: int) -> None:
+        """Begin a view whose packets have at most so many bytes."""
+        grown = most > self._most
+        self._most = most
+        self.bytes = most if grown else min(self.bytes, most)
+        self._reset()
+
+    def use_path(self, datagram_bytes: int) -> None:
+        """Use the size of datagrams that the system says the paths of the ring carry.
+
+        Args:
+            datagram_bytes: without the heads of IP and UDP. A little more than the usual size
+                changes nothing: tunnels take some of it without a word.
+        """
+        usual = self._usual_bytes
+        path = datagram_bytes if datagram_bytes >= 2 * usual else min(datagram_bytes, usual)
+        path = max(SAFE_PACKET_BYTES // 2, min(path, MAX_DATAGRAM_BYTES))
+        if path != self._path_bytes:
+            self._path_bytes = path
+            self._use(path)
+
+    def _use(self, datagram_bytes: int) -> None:
+        self.datagram_bytes = datagram_bytes
+        self.bytes = max(self.bytes, self.least)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._sent = self._again = 0
+        self._wait = WAIT_VISITS
+
+    @property
+    def least(self) -> int:
+        """Return the bytes of a packet that is never cut."""
+        return min(self._most, self.datagram_bytes - SEALED_BYTES)
+
+    @property
+    def segments(self) -> int:
+        """Return the number of segments of a full packet."""
+        size = self.bytes + SEALED_BYTES
+        if size <= self.datagram_bytes:
+            return 1
+        return -(-size // (self.datagram_bytes - SEGMENT_HEAD_BYTES))
+
+    def token_returned(self, sent: int, again: int, now: float, *, least_window: bool) -> None:
+        """Adapt the sizes, once for each visit of the token.
+
+        Args:
+            sent: the bytes that were numbered at the visit before.
+            again: the bytes of this daemon's packets that were sent again since.
+            now: seconds.
+            least_window: whether no fewer bytes can be numbered at a visit.
+        """
+        if self._narrow_until and now >= self._narrow_until:
+            self._narrow_until = 0.0
+            self._use(self._path_bytes)
+        if self._most == self._least_most:
+            return  # nothing travels in segments
+        if self._wait:
+            self._wait -= 1
+            return
+        self._sent += sent
+        self._again += again
+        some = LEAST_PACKETS * self.bytes
+        if self._again * SMALLER_PART > max(self._sent, some):
+            if self.segments > 1:
+                self.bytes = max(self.least, self.bytes // 2)
+                self._reset()
+            elif least_window and self._again * 2 > max(self._sent, some):
+                self._narrow(now)
+        elif self._sent >= some:
+            if self._again * LARGER_PART < self._sent:
+                self.bytes = min(self._most, self.bytes + self.bytes // 2)
+            self._sent = self._again = 0
+
+    @property
+    def _safe_bytes(self) -> int:
+        return min(self._usual_bytes, SAFE_PACKET_BYTES + SEALED_BYTES)
+
+    def _narrow(self, now: float) -> None:
+        """Send smaller datagrams for a while: the usual ones, or those that pass every path."""
+        usual = self._usual_bytes
+        smaller = usual if self.datagram_bytes > usual else self._safe_bytes
+        if smaller < self.datagram_bytes < MAX_DATAGRAM_BYTES:  # which no network carries
+            self._narrow_until = now + NARROW_S
+            self._use(smaller)
+            self.bytes = self.least

@@ -1,0 +1,207 @@
+"""Segments: a sealed datagram that is larger than the path travels as several small ones.
+
+Pure. The sender cuts a datagram into a *train* of segments, all of one size but the last; the
+receiver joins them again. So a packet of the protocol costs its number, its seal and its checks
+once, however many datagrams carry it. A train of which one segment is lost is lost.
+
+Each segment begins with a head of 25 bytes, at whose places 1 and 5 to 20 a whole datagram has the
+same fields (security/layout.py)::
+
+    version u8 (2), suite u8, index u8, count u8, 0 u8, cluster u64, sender u64, train u32
+
+Heads are not sealed: the seal of the joined datagram proves all of it. Whoever can forge the source
+address and guess the number of a train can spoil it, no more; what the receiver keeps is bounded.
+"""
+
+import struct
+from collections.abc import Hashable
+from typing import Final
+
+SEGMENT_VERSION: Final = 2
+"""The first byte of a segment; a whole datagram has another one."""
+
+SEGMENT_HEAD_BYTES: Final = 25
+MAX_SEGMENTS: Final = 255
+
+TRAINS_OF_SOURCE: Final = 8
+"""The most incomplete trains of one source that are kept; the oldest goes first."""
+
+MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
+"""The most bytes of incomplete trains of all sources that are kept, overhead included."""
+
+_MAX_DATAGRAM_BYTES: Final = 65_507
+_SEGMENT_COST: Final = 128
+"""What a segment takes besides its bytes: two objects and their places."""
+
+_TRAIN = struct.Struct("!I")
+_TRAIN_AT: Final = 21
+_NAME_AT: Final = 3  # from here to the end of the head all segments of a train are equal
+_INDICES: Final = bytes(range(256))
+
+
+class Cutter:
+    """Cuts the datagrams of one start of one daemon.
+
+    Args:
+        train: the number before that of the first train; other starts should have other ones.
+    """
+
+    __slots__ = ("_heads", "_prefix", "_train")
+
+    def __init__(self, train: int) -> None:
+        self._train = train
+        self._prefix = b""
+        self._heads: dict[int, list[bytes]] = {}  # by count: the heads without the train's number
+
+    def cut(self, datagram: bytes, size: int) -> bytes:
+        """Return the segments of a datagram, one directly behind the other.
+
+        Args:
+            datagram: it has a whole head.
+            size: the bytes of each segment but the last; there are at most MAX_SEGMENTS.
+        """
+        room = size - SEGMENT_HEAD_BYTES
+        count = -(-len(datagram) // room)
+        self._train = (self._train + 1) & 0xFFFFFFFF
+        train, view = _TRAIN.pack(self._train), memoryview(datagram)
+        heads = self._heads.get(count)
+        if heads is None or datagram[1:2] != self._prefix[:1] or datagram[5:21] != self._prefix[1:]:
+            heads = self._make_heads(datagram, count)
+        places = range(0, len(datagram), room)
+        return b"".join(
+            [
+                part
+                for head, at in zip(heads, places, strict=True)
+                for part in (head, train, view[at : at + room])
+            ]
+        )
+
+    def _make_heads(self, datagram: bytes, count: int) -> list[bytes]:
+        prefix = datagram[1:2] + datagram[5:21]
+        if prefix != self._prefix:
+            self._prefix = prefix
+            self._heads.clear()
+        suite, names = prefix[:1], prefix[1:]
+        heads = [
+            b"%c%b%c%c\0%b" % (SEGMENT_VERSION, suite, index, count, names)
+            for index in range(count)
+        ]
+        self._heads[count] = heads
+        return heads
+
+
+class _Train:
+    """A train of which some segments are missing: those that are here, by index."""
+
+    __slots__ = ("cost", "segments", "size")
+
+    def __init__(self) -> None:
+        self.segments: dict[int, bytes] = {}
+        self.size = 0
+        self.cost = _SEGMENT_COST
+
+
+class Joiner:
+    """Joins the segments that one daemon receives.
+
+    Attributes:
+        joined: the number of datagrams that were joined.
+        given_up: the number of incomplete trains that were dropped for newer ones, or as too long.
+        junk: the number of segments that no sender makes.
+        kept_bytes: what the incomplete trains take, of all sources.
+    """
+
+    __slots__ = ("_all", "_of", "given_up", "joined", "junk", "kept_bytes")
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, dict[bytes, _Train]] = {}  # by source, then by name
+        self._all: dict[tuple[Hashable, bytes], None] = {}  # the oldest first
+        self.joined = self.given_up = self.junk = 0
+        self.kept_bytes = 0
+
+    def accept_untrusted(self, source: Hashable, data: bytes, size: int) -> list[bytes]:
+        """Accept segments; return the datagrams that they complete.
+
+        Args:
+            source: where they come from: trains of one source never displace another's, unless all
+                together take too much.
+            data: segments, one directly behind the other.
+            size: the bytes of each segment but the last.
+        """
+        if whole := self._join_whole(data, size):
+            self.joined += 1
+            return [whole]
+        found: list[bytes] = []
+        for at in range(0, len(data), size):
+            if datagram := self._accept(source, data[at : at + size]):
+                found.append(datagram)
+        self.joined += len(found)
+        return found
+
+    def _join_whole(self, data: bytes, size: int) -> bytes | None:
+        """Return a datagram if all its segments are here, and nothing else."""
+        count = -(-len(data) // size)
+        if size <= SEGMENT_HEAD_BYTES or count > MAX_SEGMENTS:
+            return None
+        if data[2::size] != _INDICES[:count] or data[3::size] != _INDICES[count : count + 1] * count:
+            return None
+        for place in range(_TRAIN_AT, SEGMENT_HEAD_BYTES):
+            column = data[place::size]
+            if column != column[:1] * count:
+                return None
+        view = memoryview(data)
+        joined = b"".join(
+            [view[at + SEGMENT_HEAD_BYTES : at + size] for at in range(0, len(data), size)]
+        )
+        return joined if len(joined) <= _MAX_DATAGRAM_BYTES else None
+
+    def _accept(self, source: Hashable, segment: bytes) -> bytes | None:
+        """Accept one segment; return the datagram that it completes."""
+        if (
+            len(segment) <= SEGMENT_HEAD_BYTES
+            or segment[0] != SEGMENT_VERSION
+            or segment[2] >= segment[3]
+        ):
+            self.junk += 1
+            return None
+        index, count, name = segment[2], segment[3], segment[_NAME_AT:SEGMENT_HEAD_BYTES]
+        trains = self._of.get(source)
+        train = None if trains is None else trains.get(name)
+        if train is None:
+            train = self._begin(source, name)
+        if index in train.segments:
+            return None
+        content = segment[SEGMENT_HEAD_BYTES:]
+        train.segments[index] = content
+        train.size += len(content)
+        train.cost += len(content) + _SEGMENT_COST
+        self.kept_bytes += len(content) + _SEGMENT_COST
+        if train.size > _MAX_DATAGRAM_BYTES:
+            self._give_up(source, name)
+        elif len(train.segments) == count:
+            self._remove(source, name)
+            return b"".join([train.segments[place] for place in range(count)])
+        while self.kept_bytes > MAX_KEPT_BYTES:
+            self._give_up(*next(iter(self._all)))
+        return None
+
+    def _begin(self, source: Hashable, name: bytes) -> _Train:
+        trains = self._of.setdefault(source, {})
+        if len(trains) >= TRAINS_OF_SOURCE:
+            self._give_up(source, next(iter(trains)))
+            trains = self._of.setdefault(source, trains)
+        train = trains[name] = _Train()
+        self._all[source, name] = None
+        self.kept_bytes += train.cost
+        return train
+
+    def _give_up(self, source: Hashable, name: bytes) -> None:
+        self.given_up += 1
+        self._remove(source, name)
+
+    def _remove(self, source: Hashable, name: bytes) -> None:
+        trains = self._of[source]
+        self.kept_bytes -= trains.pop(name).cost
+        del self._all[source, name]
+        if not trains:
+            del self._of[source]
