@@ -277,6 +277,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
     core = _draw_core(random_for(seed, "core"), daemons, liars, evicted)
     if options.rosters:
         core = tuple(range(daemons))  # which daemons these are in the end is up to the operators
+    packet_limit = rng.choice((1340, 1340, 1340, 8000))
     return Settings(
         seed=seed,
         sites=sites,
@@ -287,7 +288,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
         suite=_suite_of(options, sealed),
-        packet_limit=rng.choice((1340, 1340, 1340, 8000)),
+        packet_limit=1340 if options.segments else packet_limit,
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
