@@ -72,6 +72,7 @@ from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
+from groupcomm.wire.data import DataPacket
 from groupcomm.wire.membership import ControlMessage, Past, RosterNotice
 from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 
@@ -471,16 +472,8 @@ class DaemonCore:
         return view_state.delivery.groups.table.groups
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
-        """Yield the facts for choosing among networks, for each other daemon with a known name.
-
-        These are its name, whether a datagram of it came with the last step, and whether it has
-        said since `since` that it hears this daemon.
-        """
-        daemon = self.start.daemon
-        me = (daemon.number, daemon.incarnation.random_id)
-        for peer in self.membership.peers.values():
-            if peer.name is not None:
-                yield peer.name, peer.heard_at == self._now, peer.hears(me, since)
+        """Return the facts for choosing among networks; see `Membership.heard`."""
+        return self.membership.heard(since, self._now)
 
     # ---- datagrams ----
 
@@ -522,6 +515,10 @@ class DaemonCore:
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send to a daemon, or to all others of the site."""
         self._out.append((destination, self._protection.seal(destination, packet)))
+
+    def send_data(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring."""
+        self._out.append((None, self.segments.seal(packet, self._protection.seal)))
 
     # ---- the context of the roster manager ----
 

@@ -24,8 +24,8 @@ class PathMeasured:
     """The system knows the paths to the daemons of the site, or knows them anew.
 
     Attributes:
-        datagram_bytes: the largest datagram that all of them are said to carry in one piece, without
-            the heads of IP and UDP.
+        datagram_bytes: the largest datagram that all of them are said to carry in one piece,
+            without the heads of IP and UDP.
     """
 
     datagram_bytes: int

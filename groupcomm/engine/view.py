@@ -73,6 +73,9 @@ class ViewContext(Protocol):
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send a packet to a daemon, by its name, or with None to all others of the site."""
 
+    def send_data(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring."""
+
 
 class ViewState:
     """One daemon in one view.
@@ -536,11 +539,16 @@ class ViewState:
 
     def publish(self, packet: DataPacket) -> None:
         """Send an own packet to the ring and, unless it is local-only, towards every other ring."""
-        self.send(RING, packet.raw)
+        self.send_data(packet)
         if packet.local_only:
             self._deferred.defer(packet)
         elif self.several:
             self._forwarding.forward(self._own_ring, packet.number, packet.raw)
+
+    def send_data(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring, perhaps once more."""
+        if len(self.view.rings[self._own_ring]) > 1:
+            self._context.send_data(packet)
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""

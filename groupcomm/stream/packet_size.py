@@ -11,7 +11,7 @@ RFC 2923). If more than half of the bytes had to be sent again although packets 
 the window is at its least, datagrams become as small as is safe; after a while the path is tried
 again.
 
-Source: RFC 8899 (DPLPMTUD), section 4.3, for the black hole. Here the requests in the token take the
+Source: RFC 8899 (DPLPMTUD), section 4.3, for the black hole. Here requests in the token take the
 place of probes.
 """
 

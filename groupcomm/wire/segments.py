@@ -2,28 +2,31 @@
 
 Pure. The sender cuts a datagram into a *train* of segments, all of one size but the last; the
 receiver joins them again. So a packet of the protocol costs its number, its seal and its checks
-once, however many datagrams carry it. A train of which one segment is lost is lost.
+once, however many datagrams carry it. A train is named after the start and the counter of its
+datagram: if the same datagram is sent again, cut in the same way, the receiver needs only the
+segments that it lacks.
 
-Each segment begins with a head of 25 bytes, at whose places 1 and 5 to 20 a whole datagram has the
+Each segment begins with a head of 29 bytes, at whose places 1 and 5 to 20 a whole datagram has the
 same fields (security/layout.py)::
 
-    version u8 (2), suite u8, index u8, count u8, 0 u8, cluster u64, sender u64, train u32
+    version u8 (2), suite u8, index u8, count u8, 0 u8, cluster u64, sender u64,
+    start u32, counter u32
 
-Heads are not sealed: the seal of the joined datagram proves all of it. Whoever can forge the source
-address and guess the number of a train can spoil it, no more; what the receiver keeps is bounded.
+The last two are the lower halves of the datagram's random id and counter. Heads are not sealed: the
+seal of the joined datagram proves all of it. Whoever can forge the source address, and has seen or
+guessed a start and a counter, can spoil a train, no more; what the receiver keeps is bounded.
 """
 
-import struct
 from collections.abc import Hashable
 from typing import Final
 
 SEGMENT_VERSION: Final = 2
 """The first byte of a segment; a whole datagram has another one."""
 
-SEGMENT_HEAD_BYTES: Final = 25
+SEGMENT_HEAD_BYTES: Final = 29
 MAX_SEGMENTS: Final = 255
 
-TRAINS_OF_SOURCE: Final = 8
+TRAINS_OF_SOURCE: Final = 64
 """The most incomplete trains of one source that are kept; the oldest goes first."""
 
 MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
@@ -33,61 +36,54 @@ _MAX_DATAGRAM_BYTES: Final = 65_507
 _SEGMENT_COST: Final = 128
 """What a segment takes besides its bytes: two objects and their places."""
 
-_TRAIN = struct.Struct("!I")
-_TRAIN_AT: Final = 21
-_NAME_AT: Final = 3  # from here to the end of the head all segments of a train are equal
+_NAMES: Final = slice(5, 21)  # of a datagram: cluster and sender
+_START: Final = slice(33, 37)
+_COUNTER: Final = slice(41, 45)
+_COUNTER_AT: Final = 25  # in a segment
 _INDICES: Final = bytes(range(256))
 
 
 class Cutter:
-    """Cuts the datagrams of one start of one daemon.
+    """Cuts the datagrams of one start of one daemon."""
 
-    Args:
-        train: the number before that of the first train; other starts should have other ones.
-    """
+    __slots__ = ("_heads",)
 
-    __slots__ = ("_heads", "_prefix", "_train")
-
-    def __init__(self, train: int) -> None:
-        self._train = train
-        self._prefix = b""
-        self._heads: dict[int, list[bytes]] = {}  # by count: the heads without the train's number
+    def __init__(self) -> None:
+        self._heads: dict[int, list[bytes]] = {}  # by count: the heads without the counter
 
     def cut(self, datagram: bytes, size: int) -> bytes:
         """Return the segments of a datagram, one directly behind the other.
 
         Args:
-            datagram: it has a whole head.
+            datagram: it has a whole head, always of the same start.
             size: the bytes of each segment but the last; there are at most MAX_SEGMENTS.
         """
         room = size - SEGMENT_HEAD_BYTES
         count = -(-len(datagram) // room)
-        self._train = (self._train + 1) & 0xFFFFFFFF
-        train, view = _TRAIN.pack(self._train), memoryview(datagram)
-        heads = self._heads.get(count)
-        if heads is None or datagram[1:2] != self._prefix[:1] or datagram[5:21] != self._prefix[1:]:
-            heads = self._make_heads(datagram, count)
+        counter, view = datagram[_COUNTER], memoryview(datagram)
+        heads = self._heads.get(count) or self._make_heads(datagram, count)
         places = range(0, len(datagram), room)
         return b"".join(
             [
                 part
                 for head, at in zip(heads, places, strict=True)
-                for part in (head, train, view[at : at + room])
+                for part in (head, counter, view[at : at + room])
             ]
         )
 
     def _make_heads(self, datagram: bytes, count: int) -> list[bytes]:
-        prefix = datagram[1:2] + datagram[5:21]
-        if prefix != self._prefix:
-            self._prefix = prefix
-            self._heads.clear()
-        suite, names = prefix[:1], prefix[1:]
+        suite, names = datagram[1], datagram[_NAMES] + datagram[_START]
         heads = [
-            b"%c%b%c%c\0%b" % (SEGMENT_VERSION, suite, index, count, names)
+            b"%c%c%c%c\0%b" % (SEGMENT_VERSION, suite, index, count, names)
             for index in range(count)
         ]
         self._heads[count] = heads
         return heads
+
+
+def train_of(segment: bytes) -> bytes:
+    """Return what all segments of one train have in common: the head without the index."""
+    return segment[1:2] + segment[3:SEGMENT_HEAD_BYTES]
 
 
 class _Train:
@@ -128,32 +124,15 @@ class Joiner:
             data: segments, one directly behind the other.
             size: the bytes of each segment but the last.
         """
-        if whole := self._join_whole(data, size):
-            self.joined += 1
-            return [whole]
-        found: list[bytes] = []
-        for at in range(0, len(data), size):
-            if datagram := self._accept(source, data[at : at + size]):
-                found.append(datagram)
+        whole = _join_whole(data, size)
+        found = [] if whole is None else [whole]
+        if whole is None:
+            for at in range(0, len(data), size):
+                datagram = self._accept(source, data[at : at + size])
+                if datagram is not None:
+                    found.append(datagram)
         self.joined += len(found)
         return found
-
-    def _join_whole(self, data: bytes, size: int) -> bytes | None:
-        """Return a datagram if all its segments are here, and nothing else."""
-        count = -(-len(data) // size)
-        if size <= SEGMENT_HEAD_BYTES or count > MAX_SEGMENTS:
-            return None
-        if data[2::size] != _INDICES[:count] or data[3::size] != _INDICES[count : count + 1] * count:
-            return None
-        for place in range(_TRAIN_AT, SEGMENT_HEAD_BYTES):
-            column = data[place::size]
-            if column != column[:1] * count:
-                return None
-        view = memoryview(data)
-        joined = b"".join(
-            [view[at + SEGMENT_HEAD_BYTES : at + size] for at in range(0, len(data), size)]
-        )
-        return joined if len(joined) <= _MAX_DATAGRAM_BYTES else None
 
     def _accept(self, source: Hashable, segment: bytes) -> bytes | None:
         """Accept one segment; return the datagram that it completes."""
@@ -164,11 +143,8 @@ class Joiner:
         ):
             self.junk += 1
             return None
-        index, count, name = segment[2], segment[3], segment[_NAME_AT:SEGMENT_HEAD_BYTES]
-        trains = self._of.get(source)
-        train = None if trains is None else trains.get(name)
-        if train is None:
-            train = self._begin(source, name)
+        index, count, name = segment[2], segment[3], train_of(segment)
+        train = self._of.get(source, {}).get(name) or self._begin(source, name)
         if index in train.segments:
             return None
         content = segment[SEGMENT_HEAD_BYTES:]
@@ -186,11 +162,11 @@ class Joiner:
         return None
 
     def _begin(self, source: Hashable, name: bytes) -> _Train:
-        trains = self._of.setdefault(source, {})
+        trains = self._of.get(source, {})
         if len(trains) >= TRAINS_OF_SOURCE:
             self._give_up(source, next(iter(trains)))
-            trains = self._of.setdefault(source, trains)
-        train = trains[name] = _Train()
+        train = _Train()
+        self._of.setdefault(source, {})[name] = train
         self._all[source, name] = None
         self.kept_bytes += train.cost
         return train
@@ -205,3 +181,22 @@ class Joiner:
         del self._all[source, name]
         if not trains:
             del self._of[source]
+
+
+def _join_whole(data: bytes, size: int) -> bytes | None:
+    """Return a datagram if all its segments are here, in order, and nothing else."""
+    count = -(-len(data) // size)
+    last = len(data) - (count - 1) * size
+    if min(size, last) <= SEGMENT_HEAD_BYTES or not 1 <= count <= MAX_SEGMENTS:
+        return None
+    if data[2::size][:count] != _INDICES[:count] or data[3::size] != bytes((count,)) * count:
+        return None
+    for place in range(_COUNTER_AT, SEGMENT_HEAD_BYTES):
+        column = data[place::size]
+        if column != column[:1] * count:
+            return None
+    view = memoryview(data)
+    joined = b"".join(
+        [view[at + SEGMENT_HEAD_BYTES : at + size] for at in range(0, len(data), size)]
+    )
+    return joined if len(joined) <= _MAX_DATAGRAM_BYTES else None

@@ -7,7 +7,6 @@ datagrams of one sender as one (UDP_GRO). The socket probes both, and works with
 import errno
 import ipaddress
 import logging
-import os
 import socket
 import struct
 from bisect import bisect_right
@@ -125,7 +124,7 @@ class UdpSocket:
         self._multicast = multicast
         self._sources: dict[Destination, None] = {}
         self.joiner = Joiner()
-        self._cutter = Cutter(int.from_bytes(os.urandom(4), "big"))
+        self._cutter = Cutter()
         self._path_mtu = PathMtu()
         self._segmentation = Segmentation(frozenset(), MAX_RUN_BYTES)
         self._use(others, remote, {}, absent)

@@ -334,8 +334,7 @@ class SimulatedHost:
         )
         process.may_fail, process.unit_us = self.corrupt is not None, settings.unit_us
         if settings.paths is not None:
-            train = random_for(settings.seed, f"trains {name}").getrandbits(32)
-            process.segments = SegmentedSends(train)
+            process.segments = SegmentedSends()
             process.measure_path(settings.paths.said_bytes)
         if settings.evicted is not None:  # it sealed the kept packets while it was still trusted
             process.stale = STALE | {"identity"}

@@ -276,12 +276,11 @@ class SimulatedProcess:
         datagrams: list[bytes] = []
         forged: list[bytes] = []
         while inbox and inbox[0][0] <= now:
-            datagram: bytes | None = heappop(inbox)[2]
-            if self.segments is not None and datagram is not None:
-                datagram = self.segments.join(datagram)
-                if datagram is None:
-                    continue
-            (datagrams if type(datagram) is not Forged else forged).append(datagram)
+            datagram = heappop(inbox)[2]
+            whole = datagram if self.segments is None else self.segments.join(datagram)
+            if whole is None:
+                continue
+            (datagrams if type(whole) is not Forged else forged).append(whole)
         if len(datagrams) > BUFFER_DATAGRAMS:
             del datagrams[BUFFER_DATAGRAMS:]
         self._busy_until = now + self.step_us

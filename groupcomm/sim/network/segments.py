@@ -13,14 +13,13 @@ import attrs
 
 from groupcomm.engine import Segmentation, Transmission
 from groupcomm.sim.faults.paths import Forged
-from groupcomm.wire.segments import SEGMENT_HEAD_BYTES, SEGMENT_VERSION, Cutter, Joiner
+from groupcomm.wire.segments import SEGMENT_VERSION, Cutter, Joiner, train_of
 
 ETHERNET: Final = 1472
 TUNNEL: Final = 1372
 JUMBO: Final = 8972
 LOOPBACK: Final = 65_507
 
-_NAME_AT: Final = 3
 _SENDER: Final = slice(13, 21)
 
 
@@ -56,16 +55,12 @@ def draw_paths(rng: Random) -> SitePaths:
 
 
 class SegmentedSends:
-    """The segments that one simulated daemon sends and receives.
+    """The segments that one simulated daemon sends and receives."""
 
-    Args:
-        train: the number of its first train.
-    """
-
-    def __init__(self, train: int) -> None:
-        self._cutter = Cutter(train)
+    def __init__(self) -> None:
+        self._cutter = Cutter()
         self.joiner = Joiner()
-        self._segmentation: Segmentation | None = None
+        self._segmentation = Segmentation(frozenset(), 0)
         self._damaged: set[bytes] = set()  # the names of trains with a forged segment
 
     def use(self, segmentation: Segmentation) -> None:
@@ -76,16 +71,14 @@ class SegmentedSends:
         """Return the same datagrams, the large ones of them in segments, as the daemon does."""
         found, told = list[Transmission](), self._segmentation
         for target, datagram in transmissions:
-            if told is None or len(datagram) <= told.datagram_bytes or not told.names:
+            names = told.names if target is None else told.names & {target}
+            if len(datagram) <= told.datagram_bytes or not names:
                 found.append((target, datagram))
-            elif target is not None and target not in told.names:
-                found.append((target, datagram))
-            else:
-                size = told.datagram_bytes
-                train = self._cutter.cut(datagram, size)
-                segments = [train[at : at + size] for at in range(0, len(train), size)]
-                names = sorted(told.names) if target is None else [target]
-                found += [(name, segment) for name in names for segment in segments]
+                continue
+            size = told.datagram_bytes
+            train = self._cutter.cut(datagram, size)
+            segments = [train[at : at + size] for at in range(0, len(train), size)]
+            found += [(name, segment) for name in sorted(names) for segment in segments]
         return found
 
     def join(self, arrived: bytes) -> bytes | None:
@@ -95,11 +88,12 @@ class SegmentedSends:
         """
         if arrived[:1] != b"%c" % SEGMENT_VERSION:
             return arrived
-        forged, name = type(arrived) is Forged, arrived[_NAME_AT:SEGMENT_HEAD_BYTES]
-        source = arrived[_SENDER]
-        joined = self.joiner.accept_untrusted(source, bytes(arrived), len(arrived) or 1)
-        if forged:
+        name, kept = train_of(arrived), self.joiner.kept_bytes
+        joined = self.joiner.accept_untrusted(arrived[_SENDER], bytes(arrived), len(arrived))
+        if type(arrived) is Forged and (joined or kept != self.joiner.kept_bytes):
             self._damaged.add(name)
         if not joined:
             return None
-        return Forged(joined[0]) if name in self._damaged else joined[0]
+        damaged = name in self._damaged
+        self._damaged.discard(name)
+        return Forged(joined[0]) if damaged else joined[0]
