@@ -29,6 +29,10 @@ FEW: Final = 64
 
 LEAST_WINDOW_BYTES: Final = 16 * 1024
 
+LEAST_PACKETS: Final = 4
+"""A window has room for so many packets that travel in segments: each visit of the token costs the
+ring as much as one of them."""
+
 SHOWS_AFTER: Final = 3
 """The losses of a burst are repaired when the token is next but one at this daemon, or the time
 after that."""
@@ -48,12 +52,12 @@ class Window:
             here last.
     """
 
-    __slots__ = ("_bursts", "_calm", "_most", "_used_up", "bytes", "repeated")
+    __slots__ = ("_bursts", "_calm", "_least", "_most", "_used_up", "bytes", "repeated")
 
     def __init__(self, first_bytes: int, most_bytes: int) -> None:
         self.bytes = min(first_bytes, most_bytes)
         self.repeated = 0
-        self._most = most_bytes
+        self._least, self._most = LEAST_WINDOW_BYTES, most_bytes
         self._bursts: deque[int] = deque(maxlen=SHOWS_AFTER)  # the bytes of recent bursts
         self._calm = 0  # rounds in which repairs still belong to the time before the window shrank
         self._used_up = False
@@ -61,25 +65,30 @@ class Window:
     @property
     def is_least(self) -> bool:
         """Return whether it does not shrink any more."""
-        return self.bytes <= LEAST_WINDOW_BYTES
+        return self.bytes <= self._least
 
     def token_left(self, burst: int) -> None:
         """Note that the token leaves after `burst` bytes were numbered."""
         self._bursts.append(burst)
         self._used_up = burst >= self.bytes
 
-    def token_returned(self, segments: int = 1) -> None:
+    def token_returned(self, segments: int = 1, packet_bytes: int = 0) -> None:
         """Adapt the size, as the returned token shows the losses of the last bursts.
 
         Args:
             segments: the segments of a full packet, of which one that is lost costs all.
+            packet_bytes: the bytes of a full packet; counts if it has several segments.
         """
+        if segments > 1:
+            self._least = max(LEAST_WINDOW_BYTES, LEAST_PACKETS * packet_bytes)
+        else:
+            self._least = LEAST_WINDOW_BYTES
         burst = segments * max(self._bursts, default=0)
         if self._calm:
             self._calm -= 1
         elif self.repeated * FEW > burst:
             less = self.bytes // 2 if self.repeated * PART > burst else self.bytes // PART
-            self.bytes = max(min(LEAST_WINDOW_BYTES, self.bytes), self.bytes - less)
+            self.bytes = max(min(self._least, self.bytes), self.bytes - less)
             self._calm = SHOWS_AFTER
         elif self._used_up and not self.repeated:
             self.bytes = min(self._most, self.bytes + self.bytes // PART)
@@ -273,7 +282,7 @@ class FlowControl:
         windows, ahead = self._windows, token.last - held_by_ring(token, self._stream.ring)
         # A slow receiver makes its daemon keep the bytes of packets, so fewer large ones are
         # allowed.
-        most = min(windows.stream_packets, -(-windows.stream_bytes // self._size.bytes))
+        most = min(windows.stream_packets, -(-windows.stream_bytes // self._size.usual))
         return ahead < most and self.may_number(token.last)
 
     def budget(self, token: Token, row: Row) -> int:
@@ -291,7 +300,7 @@ class FlowControl:
         window, size = self.window, self._size
         size.token_returned(row.sent, window.repeated, now, least_window=window.is_least)
         self.settle(token, row)
-        window.token_returned(size.segments)
+        window.token_returned(size.segments, size.usual)
 
     def settle(self, token: Token, row: Row) -> None:
         """Remove the packets that the holder has numbered from the round: all others have them."""

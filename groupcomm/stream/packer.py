@@ -114,6 +114,7 @@ class Packer:
             last += 1
             packets.append(self._number(last, bundles, causes, local_only))
             first = self.source.head(far=far)
+        self._size.numbered += len(packets)
         return packets
 
     def _pop_bundles(self, first: Bundle, far: bool, local_only: bool) -> list[Bundle]:

@@ -6,10 +6,11 @@ as a whole, so they become smaller where packets are lost: a half once a quarter
 again, and larger by a half while less than a sixteenth was. With a loss of one segment in a
 thousand they keep their size; with one in twenty they have about one segment, as without segments.
 
+A packet has one bundle at least, so programs that send large bundles make large packets even then.
+
 The system says which datagrams a path carries, but large ones may be lost silently (a *black hole*,
-RFC 2923). If more than half of the bytes had to be sent again although packets have one segment and
-the window is at its least, datagrams become as small as is safe; after a while the path is tried
-again.
+RFC 2923). If packets have to be sent again and again although they are as small as they can be, and
+so is the window, datagrams become as small as is safe; after a while the path is tried again.
 
 Source: RFC 8899 (DPLPMTUD), section 4.3, for the black hole. Here requests in the token take the
 place of probes.
@@ -29,6 +30,12 @@ LARGER_PART: Final = 16
 LEAST_PACKETS: Final = 8
 """Packets become smaller or larger after as many, so one loss alone decides nothing."""
 
+HOPELESS: Final = 8
+"""If packets are sent again so often on average, no loss by chance explains that."""
+
+MEMORY: Final = 16
+"""The older half of the counts is forgotten after this many times LEAST_PACKETS."""
+
 WAIT_VISITS: Final = 3
 """Visits of the token in which repairs still belong to the time before the size changed."""
 
@@ -42,19 +49,23 @@ class PacketSize:
     Attributes:
         bytes: the bytes of a full packet, from now on.
         datagram_bytes: the largest datagram that is sent in one piece; larger ones go in segments.
+        numbered: packets that were numbered since the last visit of the token.
     """
 
     __slots__ = (
         "_again",
         "_least_most",
         "_most",
+        "_mean",
         "_narrow_until",
+        "_packets",
         "_path_bytes",
         "_sent",
         "_usual_bytes",
         "_wait",
         "bytes",
         "datagram_bytes",
+        "numbered",
     )
 
     def __init__(self, packet_limit: int) -> None:
@@ -62,7 +73,8 @@ class PacketSize:
         self._usual_bytes = self._path_bytes = self.datagram_bytes = packet_limit + SEALED_BYTES
         self._least_most = self._most = self.bytes = packet_limit
         self._narrow_until = 0.0
-        self._sent = self._again = self._wait = 0
+        self._sent = self._again = self._packets = self._wait = 0
+        self._mean = self.numbered = 0
 
     def begin_view(self, most: int) -> None:
         """Begin a view whose packets have at most so many bytes."""
@@ -91,7 +103,7 @@ class PacketSize:
         self._reset()
 
     def _reset(self) -> None:
-        self._sent = self._again = 0
+        self._sent = self._again = self._packets = 0
         self._wait = WAIT_VISITS
 
     @property
@@ -100,9 +112,14 @@ class PacketSize:
         return min(self._most, self.datagram_bytes - SEALED_BYTES)
 
     @property
+    def usual(self) -> int:
+        """Return the bytes of a full packet, or of the mean of the latest if these are larger."""
+        return max(self.bytes, self._mean)
+
+    @property
     def segments(self) -> int:
-        """Return the number of segments of a full packet."""
-        size = self.bytes + SEALED_BYTES
+        """Return the number of segments of such a packet."""
+        size = self.usual + SEALED_BYTES
         if size <= self.datagram_bytes:
             return 1
         return -(-size // (self.datagram_bytes - SEGMENT_HEAD_BYTES))
@@ -121,22 +138,29 @@ class PacketSize:
             self._use(self._path_bytes)
         if self._most == self._least_most:
             return  # nothing travels in segments
+        self._packets += self.numbered
+        self.numbered = 0
+        self._sent += sent
+        self._again += again
+        if self._packets:
+            self._mean = self._sent // self._packets
         if self._wait:
             self._wait -= 1
             return
-        self._sent += sent
-        self._again += again
-        some = LEAST_PACKETS * self.bytes
+        some = LEAST_PACKETS * self.usual
         if self._again * SMALLER_PART > max(self._sent, some):
-            if self.segments > 1:
+            if self.bytes > self.least:
                 self.bytes = max(self.least, self.bytes // 2)
                 self._reset()
-            elif least_window and self._again * 2 > max(self._sent, some):
+            elif least_window and self._again > HOPELESS * max(self._sent, some):
                 self._narrow(now)
+            elif self._sent > MEMORY * some:
+                self._sent, self._again = self._sent // 2, self._again // 2
+                self._packets //= 2
         elif self._sent >= some:
             if self._again * LARGER_PART < self._sent:
                 self.bytes = min(self._most, self.bytes + self.bytes // 2)
-            self._sent = self._again = 0
+            self._sent = self._again = self._packets = 0
 
     @property
     def _safe_bytes(self) -> int:

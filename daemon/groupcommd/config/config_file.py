@@ -56,13 +56,13 @@ from groupcommd.config.reach import check_reach
 from groupcommd.config.roster_config import Places, host_names, overruled, places_of
 from groupcommd.config.seeds import Seed, parse_seed
 from groupcommd.config.site_tables import (
+    MOST_PACKET_BYTES,
     Addresses,
     AddressOrName,
     SiteTable,
     advised_settings,
     link_delays_us,
     longest_delay_s,
-    MOST_PACKET_BYTES,
     packet_limit,
     read_daemons,
     read_multicast,

@@ -329,23 +329,23 @@ class UdpSocket:
                 self._note_asked(source, data, extra, sender[:2])
                 continue
             segment = _INT.unpack(extra[0][2][:4])[0] if extra else 0
-            if data[:1] == _SEGMENT:
-                known = sender[:2] if sender[:2] in self._sources else None
-                joined = self.joiner.accept_untrusted(known, data, segment or len(data))
-                if not joined:
-                    continue
-            else:
-                joined = None
+            whole = self._split(data, segment, sender[:2])
+            if not whole:
+                continue
             if sender != last:
                 last = sender
                 self._seen.add(sender[:2])
                 self._runs.append((len(datagrams), sender[:2]))
-            if joined is not None:
-                datagrams += joined
-            elif 0 < segment < len(data):
-                datagrams += [data[at : at + segment] for at in range(0, len(data), segment)]
-            else:
-                datagrams.append(data)
+            datagrams += whole
+
+    def _split(self, data: bytes, size: int, sender: Destination) -> list[bytes]:
+        """Return the datagrams that were received as one, or that their segments complete."""
+        if data[:1] == _SEGMENT:
+            known = sender if sender in self._sources else None
+            return self.joiner.accept_untrusted(known, data, size or len(data))
+        if 0 < size < len(data):
+            return [data[at : at + size] for at in range(0, len(data), size)]
+        return [data]
 
     def _note_asked(
         self,
