@@ -55,8 +55,8 @@ class PacketSize:
     __slots__ = (
         "_again",
         "_least_most",
-        "_most",
         "_mean",
+        "_most",
         "_narrow_until",
         "_packets",
         "_path_bytes",
@@ -138,29 +138,31 @@ class PacketSize:
             self._use(self._path_bytes)
         if self._most == self._least_most:
             return  # nothing travels in segments
-        self._packets += self.numbered
-        self.numbered = 0
+        self._packets, self.numbered = self._packets + self.numbered, 0
         self._sent += sent
         self._again += again
         if self._packets:
             self._mean = self._sent // self._packets
         if self._wait:
             self._wait -= 1
-            return
-        some = LEAST_PACKETS * self.usual
-        if self._again * SMALLER_PART > max(self._sent, some):
-            if self.bytes > self.least:
-                self.bytes = max(self.least, self.bytes // 2)
-                self._reset()
-            elif least_window and self._again > HOPELESS * max(self._sent, some):
-                self._narrow(now)
-            elif self._sent > MEMORY * some:
-                self._sent, self._again = self._sent // 2, self._again // 2
-                self._packets //= 2
-        elif self._sent >= some:
+        elif self._again * SMALLER_PART > max(self._sent, LEAST_PACKETS * self.usual):
+            self._losses(now, least_window=least_window)
+        elif self._sent >= LEAST_PACKETS * self.usual:
             if self._again * LARGER_PART < self._sent:
                 self.bytes = min(self._most, self.bytes + self.bytes // 2)
             self._sent = self._again = self._packets = 0
+
+    def _losses(self, now: float, *, least_window: bool) -> None:
+        """Make packets or datagrams smaller, if they can be and that helps."""
+        some = LEAST_PACKETS * self.usual
+        if self.bytes > self.least:
+            self.bytes = max(self.least, self.bytes // 2)
+            self._reset()
+        elif least_window and self._again > HOPELESS * max(self._sent, some):
+            self._narrow(now)
+        elif self._sent > MEMORY * some:
+            self._sent, self._again = self._sent // 2, self._again // 2
+            self._packets //= 2
 
     @property
     def _safe_bytes(self) -> int:

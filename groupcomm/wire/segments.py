@@ -39,7 +39,6 @@ _SEGMENT_COST: Final = 128
 _NAMES: Final = slice(5, 21)  # of a datagram: cluster and sender
 _START: Final = slice(33, 37)
 _COUNTER: Final = slice(41, 45)
-_COUNTER_AT: Final = 25  # in a segment
 _INDICES: Final = bytes(range(256))
 
 
@@ -189,14 +188,11 @@ def _join_whole(data: bytes, size: int) -> bytes | None:
     last = len(data) - (count - 1) * size
     if min(size, last) <= SEGMENT_HEAD_BYTES or not 1 <= count <= MAX_SEGMENTS:
         return None
-    if data[2::size][:count] != _INDICES[:count] or data[3::size] != bytes((count,)) * count:
+    starts = range(0, len(data), size)
+    if data[3] != count or data[2::size] != _INDICES[:count]:
         return None
-    for place in range(_COUNTER_AT, SEGMENT_HEAD_BYTES):
-        column = data[place::size]
-        if column != column[:1] * count:
-            return None
+    if len({train_of(data[at : at + SEGMENT_HEAD_BYTES]) for at in starts}) > 1:
+        return None
     view = memoryview(data)
-    joined = b"".join(
-        [view[at + SEGMENT_HEAD_BYTES : at + size] for at in range(0, len(data), size)]
-    )
+    joined = b"".join([view[at + SEGMENT_HEAD_BYTES : at + size] for at in starts])
     return joined if len(joined) <= _MAX_DATAGRAM_BYTES else None
