@@ -586,6 +586,7 @@ class DaemonCore:
         if self.membership.state is _OPERATIONAL:
             self._history.stop(self._now)
         self._stand_still()
+        self.segments.size.end_view()
         self._early.clear()
 
     def _stand_still(self) -> None:

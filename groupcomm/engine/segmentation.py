@@ -21,8 +21,12 @@ BUNDLE_PACKET_BYTES: Final = 30_000
 MOST_KEPT: Final = 64
 """The large datagrams that are kept to be sent again, the latest ones."""
 
-MOST_SENDS: Final = 6
-"""A packet is sealed anew after its datagram was sent so often, as a receiver may think it old."""
+MOST_REPEATED: Final = 1024
+"""The packets of which it is known how often they were sent again, the latest ones."""
+
+IN_VAIN: Final = 6
+"""A packet that was sent again so often does not arrive: nearly all do that lose three segments of
+ten. It is sealed anew then, as a receiver may think the datagram old."""
 
 
 @attrs.frozen
@@ -49,13 +53,23 @@ class Segments:
         size: the sizes of packets and datagrams.
     """
 
-    __slots__ = ("_kept", "_kept_bytes", "_me", "_names", "_packet_limit", "_told", "size")
+    __slots__ = (
+        "_kept",
+        "_kept_bytes",
+        "_me",
+        "_names",
+        "_packet_limit",
+        "_repeated",
+        "_told",
+        "size",
+    )
 
     def __init__(self, packet_limit: int, name: str) -> None:
         self._packet_limit = packet_limit
         self._me = name
         self._kept_bytes = 0
-        self._kept: dict[tuple[int, int], tuple[bytes, int]] = {}  # datagram, times it was sent
+        self._kept: dict[tuple[int, int], bytes] = {}  # datagrams by ring and number
+        self._repeated: dict[tuple[int, int], int] = {}  # how often packets were sent again
         self._names = frozenset[str]()
         self.size = PacketSize(packet_limit)
         self._told = Segmentation(self._names, self.size.datagram_bytes)
@@ -63,6 +77,7 @@ class Segments:
     def begin_view(self, view: View) -> int:
         """Begin a view; return the bytes of a packet that one bundle of a new session may fill."""
         self._kept.clear()
+        self._repeated.clear()
         joins = view.versions.features & SEGMENTS
         me = next(daemon for daemon in view.daemons if daemon.name == self._me)
         self._names = frozenset(view.ring_names(me) if joins else ()) - {self._me}
@@ -73,20 +88,33 @@ class Segments:
 
         Then a receiver that has got some of its segments only needs the others.
         """
-        raw = packet.raw
-        if len(raw) + SEALED_BYTES <= self.size.datagram_bytes or not self._names:
+        raw, size = packet.raw, self.size.datagram_bytes
+        if len(raw) + SEALED_BYTES <= size or not self._names:
             return seal(None, raw)
-        if self._kept_bytes != self.size.datagram_bytes:  # its segments would be others
-            self._kept_bytes = self.size.datagram_bytes
+        if self._kept_bytes != size:  # the segments would be others
+            self._kept_bytes = size
             self._kept.clear()
         key = packet.ring, packet.number
-        datagram, sends = self._kept.pop(key, (b"", MOST_SENDS))
-        if sends >= MOST_SENDS:
-            datagram, sends = seal(None, raw), 0
-            if len(self._kept) >= MOST_KEPT:
+        datagram = self._kept.get(key)
+        if datagram is None:
+            datagram = self._kept[key] = seal(None, raw)
+            if len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-        self._kept[key] = datagram, sends + 1
         return datagram
+
+    def note_repeated(self, packet: DataPacket, now: float) -> None:
+        """Note that a packet is sent again; if that is in vain, large datagrams may be lost."""
+        if len(packet.raw) + SEALED_BYTES <= self.size.safe_bytes or not self._names:
+            return
+        key = packet.ring, packet.number
+        times = self._repeated.pop(key, 0) + 1
+        if times < IN_VAIN:
+            self._repeated[key] = times
+            if len(self._repeated) > MOST_REPEATED:
+                del self._repeated[next(iter(self._repeated))]
+        else:
+            self._kept.pop(key, None)
+            self.size.sent_in_vain(now)
 
     def pop_news(self) -> Segmentation | None:
         """Return what the shell has to do from now on; None while that stays."""

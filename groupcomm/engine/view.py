@@ -539,14 +539,18 @@ class ViewState:
 
     def publish(self, packet: DataPacket) -> None:
         """Send an own packet to the ring and, unless it is local-only, towards every other ring."""
-        self.send_data(packet)
+        self._send_data(packet)
         if packet.local_only:
             self._deferred.defer(packet)
         elif self.several:
             self._forwarding.forward(self._own_ring, packet.number, packet.raw)
 
-    def send_data(self, packet: DataPacket) -> None:
-        """Send a packet of a stream to the ring, perhaps once more."""
+    def send_again(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring once more."""
+        self._context.segments.note_repeated(packet, self._now)
+        self._send_data(packet)
+
+    def _send_data(self, packet: DataPacket) -> None:
         if len(self.view.rings[self._own_ring]) > 1:
             self._context.send_data(packet)
 

@@ -53,8 +53,8 @@ class RingContext(Protocol):
     def publish(self, packet: DataPacket) -> None:
         """Send an originated packet to the ring and towards every other ring."""
 
-    def send_data(self, packet: DataPacket) -> None:
-        """Send a packet of a stream to the ring, perhaps once more."""
+    def send_again(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring once more."""
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""

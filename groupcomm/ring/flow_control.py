@@ -62,11 +62,6 @@ class Window:
         self._calm = 0  # rounds in which repairs still belong to the time before the window shrank
         self._used_up = False
 
-    @property
-    def is_least(self) -> bool:
-        """Return whether it does not shrink any more."""
-        return self.bytes <= self._least
-
     def token_left(self, burst: int) -> None:
         """Note that the token leaves after `burst` bytes were numbered."""
         self._bursts.append(burst)
@@ -298,7 +293,7 @@ class FlowControl:
     def token_returned(self, token: Token, row: Row, now: float) -> None:
         """Note that the token is back at the daemon whose row this is: its last burst is over."""
         window, size = self.window, self._size
-        size.token_returned(row.sent, window.repeated, now, least_window=window.is_least)
+        size.token_returned(row.sent, window.repeated, now)
         self.settle(token, row)
         window.token_returned(size.segments, size.usual)
 

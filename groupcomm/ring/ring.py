@@ -403,7 +403,7 @@ class Ring:
         for packet in answers:
             if packet.daemon == self._me:
                 self.flow.window.repeated += len(packet.raw)
-            self._context.send_data(packet)
+            self._context.send_again(packet)
             self._context.ring_counts.repeated_packets += 1
             self._context.ring_counts.repeated_bytes += len(packet.raw)
 

@@ -9,8 +9,8 @@ thousand they keep their size; with one in twenty they have about one segment, a
 A packet has one bundle at least, so programs that send large bundles make large packets even then.
 
 The system says which datagrams a path carries, but large ones may be lost silently (a *black hole*,
-RFC 2923). If packets have to be sent again and again although they are as small as they can be, and
-so is the window, datagrams become as small as is safe; after a while the path is tried again.
+RFC 2923). If a packet was sent again and again in vain, datagrams become as small as is safe, in
+two steps; after a while the path is tried again. While views change they are that small at once.
 
 Source: RFC 8899 (DPLPMTUD), section 4.3, for the black hole. Here requests in the token take the
 place of probes.
@@ -29,12 +29,6 @@ SMALLER_PART: Final = 4
 LARGER_PART: Final = 16
 LEAST_PACKETS: Final = 8
 """Packets become smaller or larger after as many, so one loss alone decides nothing."""
-
-HOPELESS: Final = 8
-"""If packets are sent again so often on average, no loss by chance explains that."""
-
-MEMORY: Final = 16
-"""The older half of the counts is forgotten after this many times LEAST_PACKETS."""
 
 WAIT_VISITS: Final = 3
 """Visits of the token in which repairs still belong to the time before the size changed."""
@@ -57,6 +51,7 @@ class PacketSize:
         "_least_most",
         "_mean",
         "_most",
+        "_narrow_bytes",
         "_narrow_until",
         "_packets",
         "_path_bytes",
@@ -73,6 +68,7 @@ class PacketSize:
         self._usual_bytes = self._path_bytes = self.datagram_bytes = packet_limit + SEALED_BYTES
         self._least_most = self._most = self.bytes = packet_limit
         self._narrow_until = 0.0
+        self._narrow_bytes = 0  # what counts until then; 0: the path is believed
         self._sent = self._again = self._packets = self._wait = 0
         self._mean = self.numbered = 0
 
@@ -81,7 +77,12 @@ class PacketSize:
         grown = most > self._most
         self._most = most
         self.bytes = most if grown else min(self.bytes, most)
-        self._reset()
+        self._use(self._narrow_bytes or self._path_bytes)
+
+    def end_view(self) -> None:
+        """End a view: what is exchanged now has to arrive."""
+        if self._most > self._least_most:
+            self._use(self.safe_bytes)
 
     def use_path(self, datagram_bytes: int) -> None:
         """Use the size of datagrams that the system says the paths of the ring carry.
@@ -95,6 +96,7 @@ class PacketSize:
         path = max(SAFE_PACKET_BYTES // 2, min(path, MAX_DATAGRAM_BYTES))
         if path != self._path_bytes:
             self._path_bytes = path
+            self._narrow_bytes = 0
             self._use(path)
 
     def _use(self, datagram_bytes: int) -> None:
@@ -124,17 +126,16 @@ class PacketSize:
             return 1
         return -(-size // (self.datagram_bytes - SEGMENT_HEAD_BYTES))
 
-    def token_returned(self, sent: int, again: int, now: float, *, least_window: bool) -> None:
+    def token_returned(self, sent: int, again: int, now: float) -> None:
         """Adapt the sizes, once for each visit of the token.
 
         Args:
             sent: the bytes that were numbered at the visit before.
             again: the bytes of this daemon's packets that were sent again since.
             now: seconds.
-            least_window: whether no fewer bytes can be numbered at a visit.
         """
-        if self._narrow_until and now >= self._narrow_until:
-            self._narrow_until = 0.0
+        if self._narrow_bytes and now >= self._narrow_until:
+            self._narrow_bytes = 0
             self._use(self._path_bytes)
         if self._most == self._least_most:
             return  # nothing travels in segments
@@ -143,36 +144,26 @@ class PacketSize:
         self._again += again
         if self._packets:
             self._mean = self._sent // self._packets
+        some = LEAST_PACKETS * self.usual
         if self._wait:
             self._wait -= 1
-        elif self._again * SMALLER_PART > max(self._sent, LEAST_PACKETS * self.usual):
-            self._losses(now, least_window=least_window)
-        elif self._sent >= LEAST_PACKETS * self.usual:
+        elif self._again * SMALLER_PART > max(self._sent, some):
+            self.bytes = max(self.least, self.bytes // 2)
+            self._reset()
+        elif self._sent >= some:
             if self._again * LARGER_PART < self._sent:
                 self.bytes = min(self._most, self.bytes + self.bytes // 2)
             self._sent = self._again = self._packets = 0
 
-    def _losses(self, now: float, *, least_window: bool) -> None:
-        """Make packets or datagrams smaller, if they can be and that helps."""
-        some = LEAST_PACKETS * self.usual
-        if self.bytes > self.least:
-            self.bytes = max(self.least, self.bytes // 2)
-            self._reset()
-        elif least_window and self._again > HOPELESS * max(self._sent, some):
-            self._narrow(now)
-        elif self._sent > MEMORY * some:
-            self._sent, self._again = self._sent // 2, self._again // 2
-            self._packets //= 2
-
-    @property
-    def _safe_bytes(self) -> int:
-        return min(self._usual_bytes, SAFE_PACKET_BYTES + SEALED_BYTES)
-
-    def _narrow(self, now: float) -> None:
+    def sent_in_vain(self, now: float) -> None:
         """Send smaller datagrams for a while: the usual ones, or those that pass every path."""
         usual = self._usual_bytes
-        smaller = usual if self.datagram_bytes > usual else self._safe_bytes
+        smaller = usual if self.datagram_bytes > usual else self.safe_bytes
         if smaller < self.datagram_bytes < MAX_DATAGRAM_BYTES:  # which no network carries
-            self._narrow_until = now + NARROW_S
+            self._narrow_bytes, self._narrow_until = smaller, now + NARROW_S
             self._use(smaller)
-            self.bytes = self.least
+
+    @property
+    def safe_bytes(self) -> int:
+        """Return the bytes of a datagram that passes every path."""
+        return min(self._usual_bytes, SAFE_PACKET_BYTES + SEALED_BYTES)

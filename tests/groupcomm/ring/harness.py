@@ -111,7 +111,7 @@ class Daemon:
     def ring_frontier(self, value: int) -> None:
         self.frontiers.append(value)
 
-    def send_data(self, packet: DataPacket) -> None:
+    def send_again(self, packet: DataPacket) -> None:
         self.sent.append((RING, packet.raw))
 
     def send(self, destination: int, packet: bytes) -> None:
