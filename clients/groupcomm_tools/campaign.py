@@ -147,6 +147,8 @@ def replay_command(seed: int, options: Options) -> str:
         words.append("--versions")
     if options.targets:
         words.append("--targets")
+    if options.segments:
+        words.append("--segments")
     if options.byzantine:
         words.append("--byzantine")
     if options.attackers:

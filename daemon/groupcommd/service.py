@@ -506,6 +506,8 @@ class Service:
         connections = self.connections
         self._datagrams = self._udp.drain()
         self._now = trio.current_time()
+        if strange := self._udp.pop_strange():
+            self._flood.note(strange, strange)
         if asked := self._udp.pop_asked():
             self._roster.joining.answer(asked, self._now, self._nursery)
         inputs, connections.inputs = connections.inputs, []

@@ -33,6 +33,9 @@ LEAST_PACKETS: Final = 8
 WAIT_VISITS: Final = 3
 """Visits of the token in which repairs still belong to the time before the size changed."""
 
+LOOPBACK_BYTES: Final = 65_000
+"""Only loopback carries such datagrams, and it has no black holes."""
+
 NARROW_S: Final = 60.0
 """The time for which a black hole is believed, before the path is tried again."""
 
@@ -159,7 +162,7 @@ class PacketSize:
         """Send smaller datagrams for a while: the usual ones, or those that pass every path."""
         usual = self._usual_bytes
         smaller = usual if self.datagram_bytes > usual else self.safe_bytes
-        if smaller < self.datagram_bytes < MAX_DATAGRAM_BYTES:  # which no network carries
+        if smaller < self.datagram_bytes < LOOPBACK_BYTES:
             self._narrow_bytes, self._narrow_until = smaller, now + NARROW_S
             self._use(smaller)
 

@@ -114,6 +114,10 @@ class Networks:
         """See `UdpSocket.pop_asked`."""
         return [each for udp in self._networks for each in udp.pop_asked()]
 
+    def pop_strange(self) -> int:
+        """See `UdpSocket.pop_strange`."""
+        return sum(udp.pop_strange() for udp in self._networks)
+
     def source_of(self, index: int) -> Address | None:
         """See `UdpSocket.source_of`."""
         return self._networks[self._last].source_of(index)
@@ -193,6 +197,12 @@ class Networks:
     def received_bytes(self) -> int:
         """See UdpSocket."""
         return sum(udp.received_bytes for udp in self._networks)
+
+    @property
+    def segments(self) -> dict[str, int]:
+        """Return the counts of all networks together; see `UdpSocket.segments`."""
+        found = [udp.segments for udp in self._networks]
+        return {name: sum(each[name] for each in found) for name in found[0]}
 
     @property
     def gso(self) -> bool:

@@ -44,7 +44,6 @@ MAX_SOURCES: Final = 64
 _U16 = struct.Struct("=H")
 _INT = struct.Struct("=i")
 _OUTSIDE: Final = bytes((FIRST_BYTE,))
-_SEGMENT: Final = bytes((SEGMENT_VERSION,))
 _GRO_SPACE: Final = socket.CMSG_SPACE(_INT.size)
 _PASSING: Final = frozenset(
     (
@@ -124,6 +123,7 @@ class UdpSocket:
         self._multicast = multicast
         self._sources: dict[Destination, None] = {}
         self.joiner = Joiner()
+        self._strange = 0  # segments from unknown places that completed nothing
         self._cutter = Cutter()
         self._path_mtu = PathMtu()
         self._segmentation = Segmentation(frozenset(), MAX_RUN_BYTES)
@@ -339,13 +339,31 @@ class UdpSocket:
             datagrams += whole
 
     def _split(self, data: bytes, size: int, sender: Destination) -> list[bytes]:
-        """Return the datagrams that were received as one, or that their segments complete."""
-        if data[:1] == _SEGMENT:
-            known = sender if sender in self._sources else None
-            return self.joiner.accept_untrusted(known, data, size or len(data))
-        if 0 < size < len(data):
+        """Return the datagrams that were received as one, or that their segments complete.
+
+        The system joins what one sender has sent in a row, segments and whole datagrams alike.
+        """
+        size = size or len(data) or 1
+        segments = data[::size].count(SEGMENT_VERSION)
+        if not segments:
+            if size >= len(data):
+                return [data]
             return [data[at : at + size] for at in range(0, len(data), size)]
-        return [data]
+        if segments * size >= len(data):
+            return self._join(data, size, sender)
+        found: list[bytes] = []
+        for at in range(0, len(data), size):
+            piece = data[at : at + size]
+            is_segment = piece[0] == SEGMENT_VERSION
+            found += self._join(piece, size, sender) if is_segment else [piece]
+        return found
+
+    def _join(self, data: bytes, size: int, sender: Destination) -> list[bytes]:
+        known = sender if sender in self._sources else None
+        joined = self.joiner.accept_untrusted(known, data, size)
+        if known is None and not joined:
+            self._strange += -(-len(data) // size)
+        return joined
 
     def _note_asked(
         self,
@@ -358,6 +376,24 @@ class UdpSocket:
         for at in range(0, len(data), max(1, size)):
             if len(self.asked) < MAX_ASKED:
                 self.asked.append((source, sender, data[at : at + size]))
+
+    def pop_strange(self) -> int:
+        """Return the number of segments from unknown places, since the last call, that completed
+        no datagram.
+        """
+        strange, self._strange = self._strange, 0
+        return strange
+
+    @property
+    def segments(self) -> dict[str, int]:
+        """Return the counts of segments; see `Joiner`."""
+        joiner = self.joiner
+        return {
+            "joined": joiner.joined,
+            "given_up": joiner.given_up,
+            "junk": joiner.junk,
+            "kept_bytes": joiner.kept_bytes,
+        }
 
     def pop_asked(self) -> list[Asked]:
         """Return the datagrams of daemons outside that have come since the last call."""

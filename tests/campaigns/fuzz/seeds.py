@@ -74,6 +74,7 @@ from groupcomm.wire.membership import (
 from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.roster import RosterStep, StepKind, encode_roster
+from groupcomm.wire.segments import Cutter
 from tests.campaigns.fuzz.client_seeds import client_seeds
 from tests.campaigns.fuzz.history_seeds import history_seeds
 from tests.campaigns.fuzz.port_seeds import port_seeds
@@ -175,6 +176,7 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     yield "wire.roster.roster", encode_roster(_ROSTER)
     yield from _joining()
     yield "wire.packet.peek", bytes(20)
+    yield "wire.segments.accept", b"\0" + Cutter().cut(bytes((1,)) + bytes(100), 60)
     yield "wire.link.with_key", without_key(CODECS[0].example.encode(KEY))
     yield "wire.bundle.body", bytes(example_bundle().body)
     yield "wire.bundle.bundles", b"\0\2" + record + record
