@@ -307,7 +307,9 @@ def draw_settings(seed: int, options: Options) -> Settings:
         rosters=options.rosters,
         versions=options.versions,
         targets=options.targets,
-        paths=draw_paths(random_for(seed, "paths")) if options.segments else None,
+        paths=draw_paths(random_for(seed, "paths"), may_be_narrow=not options.versions)
+        if options.segments
+        else None,
         spares=draw_spares(random_for(seed, "spares"), sites) if options.rosters else (),
     )
 

@@ -292,7 +292,8 @@ class SimulatedHost:
             release = random_for(settings.seed, f"release {name}")
             meets_all = self.meets_all or self.starts == 1
             versions = draw_release(release, meets_all=meets_all)
-            if settings.paths is not None and release.random() < JOINS_SEGMENTS_SHARE:
+            joins = settings.paths is not None and release.random() < JOINS_SEGMENTS_SHARE
+            if joins and versions != APART:
                 versions = attrs.evolve(versions, features=versions.features | SEGMENTS)
             config = attrs.evolve(config, versions=versions)
         cluster.version_checker.booted(start.daemon, config.versions)

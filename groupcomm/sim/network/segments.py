@@ -38,8 +38,14 @@ class SitePaths:
     segmented_limit: int
 
 
-def draw_paths(rng: Random) -> SitePaths:
-    """Draw the paths of a run; some are narrower than is said."""
+def draw_paths(rng: Random, *, may_be_narrow: bool) -> SitePaths:
+    """Draw the paths of a run.
+
+    Args:
+        rng: the random source.
+        may_be_narrow: whether some are narrower than is said; only daemons that cut their datagrams
+            can cope with that.
+    """
     said, true = rng.choice(
         (
             *((ETHERNET, ETHERNET), (ETHERNET, ETHERNET), (TUNNEL, TUNNEL)),
@@ -49,7 +55,7 @@ def draw_paths(rng: Random) -> SitePaths:
     )
     return SitePaths(
         said_bytes=said,
-        true_bytes=true,
+        true_bytes=true if may_be_narrow else said,
         segmented_limit=rng.choice((3000, 9000, 60_000, 60_000)),
     )
 
