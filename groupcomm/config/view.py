@@ -137,6 +137,13 @@ class View:
         """Return the numbers that stand for the daemons' names in datagrams."""
         return frozenset(daemon.number for daemon in self.daemons)
 
+    @property
+    def token_limit(self) -> int:
+        """Return the bytes of a token: where packets travel in segments it passes every path."""
+        if self.data_limit > self.packet_limit:
+            return min(self.packet_limit, SAFE_PACKET_BYTES)
+        return self.packet_limit
+
     def ring_names(self, daemon: DaemonId) -> tuple[str, ...]:
         """Return the names of the daemons of the ring of a daemon of the view."""
         ring = self.rings[self.ring_of[self.daemons.index(daemon)]]

@@ -56,11 +56,11 @@ class Segments:
     __slots__ = (
         "_kept",
         "_kept_bytes",
+        "_latest",
         "_me",
         "_names",
         "_packet_limit",
         "_repeated",
-        "_told",
         "size",
     )
 
@@ -72,7 +72,7 @@ class Segments:
         self._repeated: dict[tuple[int, int], int] = {}  # how often packets were sent again
         self._names = frozenset[str]()
         self.size = PacketSize(packet_limit)
-        self._told = Segmentation(self._names, self.size.datagram_bytes)
+        self._latest = Segmentation(self._names, self.size.datagram_bytes)
 
     def begin_view(self, view: View) -> int:
         """Begin a view; return the bytes of a packet that one bundle of a new session may fill."""
@@ -118,8 +118,8 @@ class Segments:
 
     def pop_news(self) -> Segmentation | None:
         """Return what the shell has to do from now on; None while that stays."""
-        told = self._told
-        if self.size.datagram_bytes == told.datagram_bytes and self._names is told.names:
+        latest = self._latest
+        if self.size.datagram_bytes == latest.datagram_bytes and self._names is latest.names:
             return None
-        self._told = Segmentation(self._names, self.size.datagram_bytes)
-        return self._told
+        self._latest = Segmentation(self._names, self.size.datagram_bytes)
+        return self._latest

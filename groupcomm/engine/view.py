@@ -123,8 +123,7 @@ class ViewState:
         self._probe = context.probe
         self._sessions = context.sessions
         self.counters = context.counters
-        self.ring_counts = context.counters.ring
-        self.packet_size = context.segments.size
+        self.ring_counts, self.packet_size = context.counters.ring, context.segments.size
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
         self._latest = LatestTime(view.clock, context.physical.read(now), now)

@@ -29,7 +29,7 @@ from math import inf
 
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import RING, SAFE_PACKET_BYTES, View
+from groupcomm.config.view import RING, View
 from groupcomm.ring.context import RingContext
 from groupcomm.ring.flow_control import FlowControl
 from groupcomm.ring.horizon_notices import HorizonNotices
@@ -179,9 +179,7 @@ class Ring:
         self._doubted = 0  # numbers up to this one are missing, and not merely late
         self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
         self._noted_frontier = 0  # this daemon's frontier in the last rest notice
-        in_segments = view.data_limit > view.packet_limit  # but tokens pass every path
-        limit = min(view.packet_limit, SAFE_PACKET_BYTES) if in_segments else view.packet_limit
-        self._room = request_room(len(self._members), len(streams), limit)
+        self._room = request_room(len(self._members), len(streams), view.token_limit)
         self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single)

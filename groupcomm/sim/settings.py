@@ -277,7 +277,6 @@ def draw_settings(seed: int, options: Options) -> Settings:
     core = _draw_core(random_for(seed, "core"), daemons, liars, evicted)
     if options.rosters:
         core = tuple(range(daemons))  # which daemons these are in the end is up to the operators
-    packet_limit = rng.choice((1340, 1340, 1340, 8000))
     return Settings(
         seed=seed,
         sites=sites,
@@ -288,7 +287,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
         suite=_suite_of(options, sealed),
-        packet_limit=1340 if options.segments else packet_limit,
+        packet_limit=_usual_packets(rng.choice((1340, 1340, 1340, 8000)), options),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
@@ -307,11 +306,19 @@ def draw_settings(seed: int, options: Options) -> Settings:
         rosters=options.rosters,
         versions=options.versions,
         targets=options.targets,
-        paths=draw_paths(random_for(seed, "paths"), may_be_narrow=not options.versions)
-        if options.segments
-        else None,
+        paths=_draw_paths(seed, options),
         spares=draw_spares(random_for(seed, "spares"), sites) if options.rosters else (),
     )
+
+
+def _draw_paths(seed: int, options: Options) -> SitePaths | None:
+    if not options.segments:
+        return None
+    return draw_paths(random_for(seed, "paths"), may_be_narrow=not options.versions)
+
+
+def _usual_packets(drawn: int, options: Options) -> int:
+    return CoreConfig().packet_limit if options.segments else drawn
 
 
 def _suite_of(options: Options, drawn: int) -> int:

@@ -13,7 +13,7 @@ import attrs
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import RosterRecord
-from groupcomm.config.versions import SEGMENTS
+from groupcomm.config.versions import Versions
 from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import DaemonCore, ProgramSettings
 from groupcomm.engine.protection import STALE
@@ -30,9 +30,8 @@ from groupcomm.sim.cluster.connections import ConnectedProgram
 from groupcomm.sim.cluster.disk import Damage, Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.cluster.identities import daemon_names, draw_private, roll_of
 from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
-from groupcomm.sim.faults.releases import APART, JOINS_SEGMENTS_SHARE, draw_release
+from groupcomm.sim.faults.releases import APART, draw_release
 from groupcomm.sim.network.network import Network, Put
-from groupcomm.sim.network.segments import SegmentedSends
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.specification.refinement import ObservedProbe, Refinement
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop, random_for
@@ -289,13 +288,7 @@ class SimulatedHost:
             config = config.with_roster(agreed)
             cluster.roster_checker.used(name, agreed)
         if settings.versions:
-            release = random_for(settings.seed, f"release {name}")
-            meets_all = self.meets_all or self.starts == 1
-            versions = draw_release(release, meets_all=meets_all)
-            joins = settings.paths is not None and release.random() < JOINS_SEGMENTS_SHARE
-            if joins and versions != APART:
-                versions = attrs.evolve(versions, features=versions.features | SEGMENTS)
-            config = attrs.evolve(config, versions=versions)
+            config = attrs.evolve(config, versions=self._draw_versions(name))
         cluster.version_checker.booted(start.daemon, config.versions)
         core = DaemonCore(
             config,
@@ -335,11 +328,15 @@ class SimulatedHost:
         )
         process.may_fail, process.unit_us = self.corrupt is not None, settings.unit_us
         if settings.paths is not None:
-            process.segments = SegmentedSends()
-            process.measure_path(settings.paths.said_bytes)
+            process.send_segments(settings.paths.said_bytes)
         if settings.evicted is not None:  # it sealed the kept packets while it was still trusted
             process.stale = STALE | {"identity"}
         return process
+
+    def _draw_versions(self, name: str) -> Versions:
+        settings, meets_all = self._settings, self.meets_all or self.starts == 1
+        release = random_for(settings.seed, f"release {name}")
+        return draw_release(release, meets_all=meets_all, segments=settings.paths is not None)
 
     def _probe(self, name: str) -> TraceProbe:
         cluster = self._cluster

@@ -202,8 +202,9 @@ class SimulatedProcess:
         """Accept a client that connects."""
         self.connections.accept(client)
 
-    def measure_path(self, datagram_bytes: int) -> None:
-        """Tell the core what the system says the paths of its site carry."""
+    def send_segments(self, datagram_bytes: int) -> None:
+        """Cut large datagrams; tell the core what the system says the paths of its site carry."""
+        self.segments = SegmentedSends()
         self._inputs.append(PathMeasured(datagram_bytes))
 
     def _input(self, event: Input) -> None:

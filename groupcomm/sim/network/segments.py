@@ -75,13 +75,13 @@ class SegmentedSends:
 
     def cut(self, transmissions: Sequence[Transmission]) -> list[Transmission]:
         """Return the same datagrams, the large ones of them in segments, as the daemon does."""
-        found, told = list[Transmission](), self._segmentation
+        found, used = list[Transmission](), self._segmentation
         for target, datagram in transmissions:
-            names = told.names if target is None else told.names & {target}
-            if len(datagram) <= told.datagram_bytes or not names:
+            names = used.names if target is None else used.names & {target}
+            if len(datagram) <= used.datagram_bytes or not names:
                 found.append((target, datagram))
                 continue
-            size = told.datagram_bytes
+            size = used.datagram_bytes
             train = self._cutter.cut(datagram, size)
             segments = [train[at : at + size] for at in range(0, len(train), size)]
             found += [(name, segment) for name in sorted(names) for segment in segments]
