@@ -350,15 +350,15 @@ class UdpSocket:
                 return [data]
             return [data[at : at + size] for at in range(0, len(data), size)]
         if segments * size >= len(data):
-            return self._join(data, size, sender)
+            return self._complete(data, size, sender)
         found: list[bytes] = []
         for at in range(0, len(data), size):
             piece = data[at : at + size]
             is_segment = piece[0] == SEGMENT_VERSION
-            found += self._join(piece, size, sender) if is_segment else [piece]
+            found += self._complete(piece, size, sender) if is_segment else [piece]
         return found
 
-    def _join(self, data: bytes, size: int, sender: Destination) -> list[bytes]:
+    def _complete(self, data: bytes, size: int, sender: Destination) -> list[bytes]:
         known = sender if sender in self._sources else None
         joined = self.joiner.accept_untrusted(known, data, size)
         if known is None and not joined:
