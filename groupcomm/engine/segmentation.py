@@ -55,7 +55,6 @@ class Segments:
 
     __slots__ = (
         "_kept",
-        "_kept_bytes",
         "_latest",
         "_me",
         "_names",
@@ -67,7 +66,6 @@ class Segments:
     def __init__(self, packet_limit: int, name: str) -> None:
         self._packet_limit = packet_limit
         self._me = name
-        self._kept_bytes = 0
         self._kept: dict[tuple[int, int], bytes] = {}  # datagrams by ring and number
         self._repeated: dict[tuple[int, int], int] = {}  # how often packets were sent again
         self._names = frozenset[str]()
@@ -91,9 +89,6 @@ class Segments:
         raw, size = packet.raw, self.size.datagram_bytes
         if len(raw) + SEALED_BYTES <= size or not self._names:
             return seal(None, raw)
-        if self._kept_bytes != size:  # the segments would be others
-            self._kept_bytes = size
-            self._kept.clear()
         key = packet.ring, packet.number
         datagram = self._kept.get(key)
         if datagram is None:

@@ -9,12 +9,13 @@ segments that it lacks.
 Each segment begins with a head of 29 bytes, at whose places 1 and 5 to 20 a whole datagram has the
 same fields (security/layout.py)::
 
-    version u8 (2), suite u8, index u8, count u8, 0 u8, cluster u64, sender u64,
+    version u8 (2), suite u8, index u8, count u8, size u8, cluster u64, sender u64,
     start u32, counter u32
 
-The last two are the lower halves of the datagram's random id and counter. Heads are not sealed: the
-seal of the joined datagram proves all of it. Whoever can forge the source address, and has seen or
-guessed a start and a counter, can spoil a train, no more; what the receiver keeps is bounded.
+The last two are the lower halves of the datagram's random id and counter. The size is the lower
+byte of a segment's: a datagram that is cut in another way is another train. Heads are not sealed:
+the seal of the joined datagram proves all of it. Whoever can forge the source address, and has seen
+or guessed a start and a counter, can spoil a train, no more; what the receiver keeps is bounded.
 """
 
 from collections.abc import Hashable
@@ -48,7 +49,7 @@ class Cutter:
     __slots__ = ("_heads",)
 
     def __init__(self) -> None:
-        self._heads: dict[int, list[bytes]] = {}  # by count: the heads without the counter
+        self._heads: dict[tuple[int, int], list[bytes]] = {}  # by count and size: all but counters
 
     def cut(self, datagram: bytes, size: int) -> bytes:
         """Return the segments of a datagram, one directly behind the other.
@@ -60,7 +61,7 @@ class Cutter:
         room = size - SEGMENT_HEAD_BYTES
         count = -(-len(datagram) // room)
         counter, view = datagram[_COUNTER], memoryview(datagram)
-        heads = self._heads.get(count) or self._make_heads(datagram, count)
+        heads = self._heads.get((count, size)) or self._make_heads(datagram, count, size)
         places = range(0, len(datagram), room)
         return b"".join(
             [
@@ -70,13 +71,13 @@ class Cutter:
             ]
         )
 
-    def _make_heads(self, datagram: bytes, count: int) -> list[bytes]:
+    def _make_heads(self, datagram: bytes, count: int, size: int) -> list[bytes]:
         suite, names = datagram[1], datagram[_NAMES] + datagram[_START]
-        heads = [
-            b"%c%c%c%c\0%b" % (SEGMENT_VERSION, suite, index, count, names)
-            for index in range(count)
-        ]
-        self._heads[count] = heads
+        rest = bytes((count, size & 0xFF)) + names
+        heads = [bytes((SEGMENT_VERSION, suite, index)) + rest for index in range(count)]
+        if len(self._heads) > MAX_SEGMENTS:
+            self._heads.clear()
+        self._heads[count, size] = heads
         return heads
 
 

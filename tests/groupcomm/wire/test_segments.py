@@ -99,6 +99,16 @@ def test_segments_of_two_trains_are_never_mixed(other: dict[str, int]) -> None:
     assert not [each for each in mixed if joiner.accept_untrusted("a", each, len(each))]
 
 
+def test_a_datagram_that_is_cut_in_another_way_is_another_train() -> None:
+    whole = datagram(2831)
+    one, two = cut(whole), cut(whole, 1216)
+    assert len(one) == len(two)
+    joiner = Joiner()
+    for each in (one[2], two[0], one[1], two[1]):
+        assert not joiner.accept_untrusted("a", each, len(each))
+    assert joiner.accept_untrusted("a", two[2], len(two[2])) == [whole]
+
+
 def test_trains_of_two_sources_are_never_mixed() -> None:
     segments = cut(datagram(9000))
     joiner = Joiner()
