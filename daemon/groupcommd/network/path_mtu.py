@@ -54,7 +54,7 @@ def datagram_bytes(target: tuple[str, int]) -> int | None:
         else (socket.IPPROTO_IP, _IP_MTU)
     )
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
             probe.connect(target)
             return probe.getsockopt(level, option) - _HEADS[family]
     except OSError:
