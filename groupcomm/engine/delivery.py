@@ -360,9 +360,9 @@ class Delivery:
 
     def _deliver_some(self) -> bool:
         """Deliver what steps have left, then what the order releases; return whether all."""
-        if self._early or self._sessions.rest or self.groups.departing is not None:
-            if not self._deliver_early():
-                return False
+        left = self._early or self._sessions.rest or self.groups.departing is not None
+        if left and not self._deliver_early():
+            return False
         if not self.order.drain(self._sessions.may_deliver) or self._early or self._sessions.rest:
             return False
         return self.groups.departing is None
