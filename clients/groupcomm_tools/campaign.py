@@ -141,14 +141,9 @@ def replay_command(seed: int, options: Options) -> str:
         words.append(f"--faults {options.faults}")
     if options.suite is not None:
         words.append(f"--suite {options.suite}")
-    if options.rosters:
-        words.append("--rosters")
-    if options.versions:
-        words.append("--versions")
-    if options.targets:
-        words.append("--targets")
-    if options.byzantine:
-        words.append("--byzantine")
+    for name in ("rosters", "versions", "targets", "segments", "byzantine"):
+        if getattr(options, name):
+            words.append(f"--{name}")
     if options.attackers:
         words.append(f"--attacker {','.join(options.attackers)}")
     return " ".join(words)

@@ -29,8 +29,10 @@ from groupcomm.engine import (
     LeaveRequested,
     LoadKeys,
     Output,
+    PathMeasured,
     ProgramSettings,
     QuestionAnswered,
+    Segmentation,
     Status,
     Store,
     WallClockRead,
@@ -145,6 +147,7 @@ class Service:
     _datagrams: Sequence[bytes] = ()
     _inputs = 0
     _done = 0, 0
+    _path_bytes = 0  # what the core knows of the paths; 0: nothing
 
     def __init__(
         self,
@@ -250,6 +253,7 @@ class Service:
                     )
                 if self._config.spin:
                     nursery.start_soon(self._spin)
+                self._measure_path()
                 await self._keep_time()
         if self._trace is not None:
             self._end_trace(self._trace)
@@ -432,6 +436,7 @@ class Service:
             await trio.sleep(WALL_INTERVAL_S)
             now = trio.current_time()
             self.connections.inputs.append(WallClockRead(now, time.time()))  # for the next step
+            self._measure_path()
             if self._expiry.end_expired():
                 self.turn()
             self.connections.end_vanished()
@@ -440,6 +445,13 @@ class Service:
             self.locked_out = self._keys.check(status)
             if self.locked_out is not None:
                 self._finish(ServiceEnd.LOCKED_OUT)
+
+    def _measure_path(self) -> None:
+        """Tell the core, with the next step, what the system says the paths carry."""
+        found = self._udp.measure_path()
+        if found is not None and found != self._path_bytes:
+            self._path_bytes = found
+            self.connections.inputs.append(PathMeasured(found))
 
     def _check(self, now: float) -> Status:
         status = self.core.status(now)
@@ -494,6 +506,8 @@ class Service:
         connections = self.connections
         self._datagrams = self._udp.drain()
         self._now = trio.current_time()
+        if strange := self._udp.pop_strange():
+            self._flood.note(strange, strange)
         if asked := self._udp.pop_asked():
             self._roster.joining.answer(asked, self._now, self._nursery)
         inputs, connections.inputs = connections.inputs, []
@@ -537,6 +551,10 @@ class Service:
         """See Shell."""
         self._near = near
         use_places(self._udp, self._config, near)
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """See Shell."""
+        self._udp.use_segmentation(segmentation)
 
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""

@@ -150,6 +150,8 @@ class CoreConfig:
         expected_daemons: the number of daemons of which more than half are a majority; None: of all
             listed ones.
         packet_limit: the bytes of one datagram's packet, before sealing.
+        segmented_limit: the bytes of a packet that may travel in segments, before sealing, in views
+            of one ring whose daemons all join segments; 0: no packet does.
         most_rings: the most rings of a view, and so the most sites; tests lower it.
         site_names: the names of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
@@ -170,6 +172,7 @@ class CoreConfig:
     link_delays_us: tuple[tuple[int, int, int], ...] = ()
     expected_daemons: int | None = None
     packet_limit: int = 1340
+    segmented_limit: int = 0
     most_rings: int = MAX_RINGS
     suite: int = 1
     timing: Timing = attrs.field(factory=Timing)

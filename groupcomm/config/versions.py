@@ -73,8 +73,13 @@ READERS: Final = 1 << 2
 CARRIED: Final = 1 << 3
 """The feature of daemons that keep, in a new view, the rows of those that come along with them."""
 
+SEGMENTS: Final = 1 << 4
+"""The feature of daemons that join the segments of large datagrams (wire/segments.py)."""
+
 SPOKEN: Final = Versions(
-    lowest=1, highest=PACKED, features=INVITATIONS | HOST_NAMES | READERS | CARRIED
+    lowest=1,
+    highest=PACKED,
+    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS,
 )
 """The versions and features of this release."""
 
@@ -83,6 +88,7 @@ FEATURES: Final[Mapping[int, str]] = {
     HOST_NAMES: "host-names",
     READERS: "readers",
     CARRIED: "carried",
+    SEGMENTS: "segments",
 }
 """The names of features, by their bits."""
 

@@ -83,6 +83,7 @@ class View:
             compared; empty if all are alike.
         clock: the least time of the view's stamps, microseconds.
         packet_limit: the bytes of one datagram's packet, before sealing; the least over all paths.
+        data_limit: the bytes of a packet with data, which may travel in segments.
         longest_delay_s: the longest one-way delay between two rings, in seconds; 0 with one ring.
         versions: the versions of the protocol that all daemons speak, of which the view uses the
             highest, and the features that all have, which it uses, too.
@@ -97,6 +98,7 @@ class View:
     delays_us: tuple[int, ...] = ()
     clock: int = 0
     packet_limit: int = 1340
+    data_limit: int = attrs.Factory(lambda self: self.packet_limit, takes_self=True)
     longest_delay_s: float = 0.0
     versions: Versions = attrs.field(factory=Versions)
     key: bytes = attrs.field(init=False, repr=False)
@@ -134,6 +136,13 @@ class View:
     def numbers(self) -> frozenset[int]:
         """Return the numbers that stand for the daemons' names in datagrams."""
         return frozenset(daemon.number for daemon in self.daemons)
+
+    @property
+    def token_limit(self) -> int:
+        """Return the bytes of a token: where packets travel in segments it passes every path."""
+        if self.data_limit > self.packet_limit:
+            return min(self.packet_limit, SAFE_PACKET_BYTES)
+        return self.packet_limit
 
     def ring_names(self, daemon: DaemonId) -> tuple[str, ...]:
         """Return the names of the daemons of the ring of a daemon of the view."""

@@ -18,6 +18,7 @@ from groupcomm.engine.inputs import (
     LoadKeys,
     MarkNotStored,
     MarkStored,
+    PathMeasured,
     ProgramSettings,
     PromoteKey,
     QuestionAnswered,
@@ -52,6 +53,7 @@ from groupcomm.engine.output import (
     drive,
 )
 from groupcomm.engine.reports import MAX_REPORT_BYTES
+from groupcomm.engine.segmentation import Segmentation
 from groupcomm.engine.status import Status
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "MembershipNews",
     "News",
     "Output",
+    "PathMeasured",
     "ProgramSettings",
     "ProgramSilent",
     "PromoteKey",
@@ -91,6 +94,7 @@ __all__ = [
     "RosterNews",
     "RosterNotStored",
     "RosterStored",
+    "Segmentation",
     "Status",
     "Store",
     "StoreKeys",

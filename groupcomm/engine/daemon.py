@@ -50,6 +50,7 @@ from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.engine.protection import make_protection
 from groupcomm.engine.reports import Reports
 from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.segmentation import Segments
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.stalls import Stalls
 from groupcomm.engine.status import Status, status_of
@@ -71,6 +72,7 @@ from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
+from groupcomm.wire.data import DataPacket
 from groupcomm.wire.membership import ControlMessage, Past, RosterNotice
 from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 
@@ -108,6 +110,7 @@ class DaemonCore:
         view_state: the state of the present view; None before the first.
         reservation: the view counters that its disk reserves.
         near: the other daemons to which datagrams for the site go.
+        segments: sizes of packets and datagrams.
         drain: the time before that in which its programs move.
         leaving: its end in order.
     """
@@ -134,11 +137,11 @@ class DaemonCore:
             self._protection.use_daemons(agreed.names, config.former, agreed.number)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
-        self._room = bundle_room(config.packet_limit)
+        self.segments = Segments(config.packet_limit, start.name)
         self.reservation = reserved_by(start, self.physical.read, now)
         self.sessions = LocalSessions(
             start.name,
-            self._room,
+            bundle_room(config.packet_limit),
             first_connection=self.reservation.used + config.starts.connection,
             settings=settings or ProgramSettings(),
             probe=self.probe,
@@ -218,6 +221,7 @@ class DaemonCore:
         if self.drain.is_over(now):
             self.leave()
         self._step(now, clients=self.sessions.serve(now) or bool(inputs))
+        output.segmentation = self.segments.pop_news()
         counters.sent += len(out)
         if counters.latest:
             output.dropped, counters.latest = counters.latest, []
@@ -252,6 +256,8 @@ class DaemonCore:
                 self._storage.accept(event, self._now)
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
+            case given.PathMeasured(datagram_bytes):
+                self.segments.size.use_path(datagram_bytes)
             case given.DrainRequested():
                 self._begin_drain(event)
             case given.LeaveRequested():
@@ -468,16 +474,8 @@ class DaemonCore:
         return view_state.delivery.groups.table.groups
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
-        """Yield the facts for choosing among networks, for each other daemon with a known name.
-
-        These are its name, whether a datagram of it came with the last step, and whether it has
-        said since `since` that it hears this daemon.
-        """
-        daemon = self.start.daemon
-        me = (daemon.number, daemon.incarnation.random_id)
-        for peer in self.membership.peers.values():
-            if peer.name is not None:
-                yield peer.name, peer.heard_at == self._now, peer.hears(me, since)
+        """Return the facts for choosing among networks; see `Membership.heard`."""
+        return self.membership.heard(since, self._now)
 
     # ---- datagrams ----
 
@@ -519,6 +517,10 @@ class DaemonCore:
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send to a daemon, or to all others of the site."""
         self._out.append((destination, self._protection.seal(destination, packet)))
+
+    def send_data(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring."""
+        self._out.append((None, self.segments.seal(packet, self._protection.seal)))
 
     # ---- the context of the roster manager ----
 
@@ -586,6 +588,7 @@ class DaemonCore:
         if self.membership.state is _OPERATIONAL:
             self._history.stop(self._now)
         self._stand_still()
+        self.segments.size.end_view()
         self._early.clear()
 
     def _stand_still(self) -> None:
@@ -662,8 +665,9 @@ class DaemonCore:
             self.sessions.connection_numbers.begin_above(view.id.counter + config.starts.connection)
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
-        announced = self.carried_groups.announce(self._room, view)
+        announced = self.carried_groups.announce(bundle_room(view.packet_limit), view)
         self.view_state = ViewState(view, me, announced, self, self._now, majority=majority)
+        self.sessions.room = self.segments.begin_view(view)
         if self.config is not config:
             self._use_links(self.view_state)
         self._begun = True

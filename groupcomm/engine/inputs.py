@@ -20,6 +20,18 @@ from groupcomm.session.requests import Price
 
 
 @attrs.frozen
+class PathMeasured:
+    """The system knows the paths to the daemons of the site, or knows them anew.
+
+    Attributes:
+        datagram_bytes: the largest datagram that all of them are said to carry in one piece,
+            without the heads of IP and UDP.
+    """
+
+    datagram_bytes: int
+
+
+@attrs.frozen
 class ClientOpened:
     """A client has connected; its number came from `DaemonCore.next_connection`.
 
@@ -190,7 +202,9 @@ ClientInput: TypeAlias = (
 )
 """The inputs that concern sessions."""
 
-Input: TypeAlias = ClientInput | StorageAnswer | WallClockRead | DrainRequested | LeaveRequested
+Input: TypeAlias = (
+    ClientInput | StorageAnswer | WallClockRead | PathMeasured | DrainRequested | LeaveRequested
+)
 
 
 @attrs.frozen

@@ -18,6 +18,7 @@ import attrs
 from groupcomm.config.roster import Roster, RosterRecord
 from groupcomm.engine.inputs import Input
 from groupcomm.engine.news import News
+from groupcomm.engine.segmentation import Segmentation
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 
@@ -86,6 +87,7 @@ class Output:
         roster: the roster that counts from now on, whose addresses datagrams go to; None while it
             stays.
         near: the daemons to which datagrams for the site go from now on; None while they stay.
+        segmentation: the datagrams that go in segments from now on; None while that stays.
         store: writes to begin. No other duty waits for them: the core waits for the answer where it
             has to, and asks for no second write of a kind before it.
         datagrams: the datagrams to send now.
@@ -118,12 +120,14 @@ class Output:
         "rejected",
         "reports",
         "roster",
+        "segmentation",
         "store",
     )
 
     def __init__(self, datagrams: list[Transmission]) -> None:
         self.roster: Roster | None = None
         self.near: frozenset[str] | None = None
+        self.segmentation: Segmentation | None = None
         self.store: Sequence[Store] = ()
         self.datagrams = datagrams
         self.rejected = 0
@@ -156,6 +160,9 @@ class Shell(Protocol):
 
     def use_near(self, near: frozenset[str]) -> None:
         """Send datagrams for the site to these daemons from now on."""
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """Cut these datagrams into segments from now on."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Begin to write."""
@@ -191,6 +198,8 @@ def drive(
     """
     output = core.step(now, datagrams, inputs)
     _use_daemons(shell, output)
+    if output.segmentation is not None:
+        shell.use_segmentation(output.segmentation)
     if output.store:
         shell.store(output.store)
     if not shell.send(output):

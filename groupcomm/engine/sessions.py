@@ -79,6 +79,7 @@ class LocalSessions:
         subscriptions: bundles pass through them on their way to the backlog.
         acceptance: tells clients which of their messages are safe from a crash of this daemon.
         watches: the watches over the sessions whose clients send heartbeats.
+        room: the bytes of a packet that a bundle of a session which begins now may fill.
         now: the time of this step; set at its beginning.
     """
 
@@ -95,7 +96,7 @@ class LocalSessions:
 
         Args:
             daemon: the name of this daemon.
-            room: the bytes of a packet that its bundles may fill, in any view.
+            room: the bytes of a packet that a bundle may fill.
             first_connection: a number below all connection numbers.
             settings: the rules, quotas and limits for programs.
             probe: an observer for traces.
@@ -115,7 +116,7 @@ class LocalSessions:
         self._closing = ""  # the reason why no session is admitted any more
         self._stops_at = inf  # the time at which the sessions end, once they know it
         self._others: tuple[str, ...] = ()  # the addresses of other daemons
-        self._room = room
+        self.room = room
         self._probe = probe
         self.connection_numbers = ConnectionNumbers(first_connection)
         self.names = UserNames()
@@ -639,7 +640,7 @@ class LocalSessions:
         session = self.by_connection[connection]
         if session.closed:
             return
-        limit = self._room - RECORD_HEAD_BYTES - len(session.user.encode())
+        limit = self.room - RECORD_HEAD_BYTES - len(session.user.encode())
         assert self._view is not None, "a CONNECT is ordered in no view"
         before = session.state
         self._output.ready[connection] = None

@@ -24,6 +24,7 @@ from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.reports import Reports
 from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.segmentation import Segments
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
@@ -66,9 +67,13 @@ class ViewContext(Protocol):
     carried_groups: CarriedGroups
     counters: Counters
     probe: Probe
+    segments: Segments
 
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send a packet to a daemon, by its name, or with None to all others of the site."""
+
+    def send_data(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring."""
 
 
 class ViewState:
@@ -117,7 +122,7 @@ class ViewState:
         self._probe = context.probe
         self._sessions = context.sessions
         self.counters = context.counters
-        self.ring_counts = context.counters.ring
+        self.ring_counts, self.packet_size = context.counters.ring, context.segments.size
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
         self._latest = LatestTime(view.clock, context.physical.read(now), now)
@@ -129,6 +134,7 @@ class ViewState:
             me,
             self.clock,
             source=first,
+            size=self.packet_size,
             base=starts.stream,
             unreliable_base=starts.unreliable,
         )
@@ -543,11 +549,20 @@ class ViewState:
 
     def publish(self, packet: DataPacket) -> None:
         """Send an own packet to the ring and, unless it is local-only, towards every other ring."""
-        self.send(RING, packet.raw)
+        self._send_data(packet)
         if packet.local_only:
             self._deferred.defer(packet)
         elif self.several:
             self._forwarding.forward(self._own_ring, packet.number, packet.raw)
+
+    def send_again(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring once more."""
+        self._context.segments.note_repeated(packet, self._now)
+        self._send_data(packet)
+
+    def _send_data(self, packet: DataPacket) -> None:
+        if len(self.view.rings[self._own_ring]) > 1:
+            self._context.send_data(packet)
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""

@@ -60,8 +60,8 @@ class Flood:
         self._remote_names = [
             name for other in config.sites if start.name not in other for name in other
         ]
-        safe = SAFE_PACKET_BYTES if self._remote_names else config.packet_limit
-        self._limit = min(config.packet_limit, safe)  # the paths to other sites were not tried
+        untried = self._remote_names or config.segmented_limit  # other sites, or any path
+        self._limit = min(config.packet_limit, SAFE_PACKET_BYTES if untried else 2**16)
         self._names = {daemon_number(name): name for name in config.daemons}
 
     def _cut(self, message: ControlMessage) -> list[bytes]:

@@ -16,7 +16,7 @@ collects the state.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Final
 
@@ -168,6 +168,18 @@ class Membership:
     def gathered_at(self) -> float:
         """Return the time at which this daemon last began to gather."""
         return self._gather.started
+
+    def heard(self, since: float, now: float) -> Iterator[tuple[str, bool, bool]]:
+        """Yield the facts for choosing among networks, for each other daemon with a known name.
+
+        These are its name, whether a datagram of it came with the step at `now`, and whether it has
+        said since `since` that it hears this daemon.
+        """
+        daemon = self._start.daemon
+        me = (daemon.number, daemon.incarnation.random_id)
+        for peer in self.peers.values():
+            if peer.name is not None:
+                yield peer.name, peer.heard_at == now, peer.hears(me, since)
 
     @property
     def no_room(self) -> tuple[str, ...]:

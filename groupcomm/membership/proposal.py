@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.versions import shared
+from groupcomm.config.versions import SEGMENTS, shared
 from groupcomm.config.view import DaemonId, Incarnation, View, check_size
 from groupcomm.wire.membership import Join, Proposal, Seat
 
@@ -209,6 +209,8 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
     check_size(len(names), len(rings), config.most_rings)
     links = find_links(rings, mutual)
     joined = [(names[one], names[other]) for one, other in links]
+    versions = shared(join.versions for join in joins.values())
+    in_segments = versions.features & SEGMENTS and len(rings) == 1
     return View(
         id=ViewId(counter, names[0], incarnations[0].random_id),
         daemons=tuple(map(DaemonId, names, incarnations)),
@@ -217,8 +219,9 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
         delays_us=link_delays_us(config, joined),
         clock=max(reading, config.starts.clock, *stamps, 0),
         packet_limit=config.packet_limit,
+        data_limit=max(config.packet_limit, config.segmented_limit if in_segments else 0),
         longest_delay_s=config.timing.longest_delay_s if len(set(sites_of)) > 1 else 0.0,
-        versions=shared(join.versions for join in joins.values()),
+        versions=versions,
     )
 
 

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from groupcomm.ring.counts import RingCounts
 from groupcomm.stream.packer import Causes
+from groupcomm.stream.packet_size import PacketSize
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 
@@ -25,9 +26,11 @@ class RingContext(Protocol):
     Attributes:
         blocks: one object for the whole view, as its frontier is read many times a step.
         ring_counts: counts over all views.
+        packet_size: the size of packets, over all views.
     """
 
     ring_counts: RingCounts
+    packet_size: PacketSize
 
     @property
     def blocks(self) -> FrontierSource:
@@ -49,6 +52,9 @@ class RingContext(Protocol):
 
     def publish(self, packet: DataPacket) -> None:
         """Send an originated packet to the ring and towards every other ring."""
+
+    def send_again(self, packet: DataPacket) -> None:
+        """Send a packet of a stream to the ring once more."""
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""

@@ -16,6 +16,7 @@ from typing import Final
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import View
 from groupcomm.ring.token_handling import held_by_ring
+from groupcomm.stream.packet_size import PacketSize
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.token import Row, Token
 
@@ -27,6 +28,10 @@ FEW: Final = 64
 """The reciprocal of the loss that the network may have; the window shrinks only for more."""
 
 LEAST_WINDOW_BYTES: Final = 16 * 1024
+
+LEAST_PACKETS: Final = 4
+"""A window has room for so many packets that travel in segments: each visit of the token costs the
+ring as much as one of them."""
 
 SHOWS_AFTER: Final = 3
 """The losses of a burst are repaired when the token is next but one at this daemon, or the time
@@ -47,12 +52,12 @@ class Window:
             here last.
     """
 
-    __slots__ = ("_bursts", "_calm", "_most", "_used_up", "bytes", "repeated")
+    __slots__ = ("_bursts", "_calm", "_least", "_most", "_used_up", "bytes", "repeated")
 
     def __init__(self, first_bytes: int, most_bytes: int) -> None:
         self.bytes = min(first_bytes, most_bytes)
         self.repeated = 0
-        self._most = most_bytes
+        self._least, self._most = LEAST_WINDOW_BYTES, most_bytes
         self._bursts: deque[int] = deque(maxlen=SHOWS_AFTER)  # the bytes of recent bursts
         self._calm = 0  # rounds in which repairs still belong to the time before the window shrank
         self._used_up = False
@@ -62,14 +67,23 @@ class Window:
         self._bursts.append(burst)
         self._used_up = burst >= self.bytes
 
-    def token_returned(self) -> None:
-        """Adapt the size, as the returned token shows the losses of the last bursts."""
-        burst = max(self._bursts, default=0)
+    def token_returned(self, segments: int = 1, packet_bytes: int = 0) -> None:
+        """Adapt the size, as the returned token shows the losses of the last bursts.
+
+        Args:
+            segments: the segments of a full packet, of which one that is lost costs all.
+            packet_bytes: the bytes of a full packet; counts if it has several segments.
+        """
+        if segments > 1:
+            self._least = max(LEAST_WINDOW_BYTES, LEAST_PACKETS * packet_bytes)
+        else:
+            self._least = LEAST_WINDOW_BYTES
+        burst = segments * max(self._bursts, default=0)
         if self._calm:
             self._calm -= 1
         elif self.repeated * FEW > burst:
             less = self.bytes // 2 if self.repeated * PART > burst else self.bytes // PART
-            self.bytes = max(min(LEAST_WINDOW_BYTES, self.bytes), self.bytes - less)
+            self.bytes = max(min(self._least, self.bytes), self.bytes - less)
             self._calm = SHOWS_AFTER
         elif self._used_up and not self.repeated:
             self.bytes = min(self._most, self.bytes + self.bytes // PART)
@@ -180,24 +194,24 @@ class FlowControl:
     __slots__ = (
         "_local_only",
         "_local_only_before",
-        "_most_ahead",
         "_most_headers",
         "_remote",
         "_reported",
+        "_size",
         "_stream",
         "_windows",
         "blocked",
         "window",
     )
 
-    def __init__(self, config: CoreConfig, view: View, stream: Stream) -> None:
+    def __init__(self, config: CoreConfig, view: View, stream: Stream, size: PacketSize) -> None:
         windows, packet_limit = config.windows, view.packet_limit
         self._windows = windows
-        # A slow receiver makes its daemon keep the bytes of packets, so fewer large ones are
-        # allowed.
-        self._most_ahead = min(windows.stream_packets, -(-windows.stream_bytes // packet_limit))
+        self._size = size
+        size.begin_view(view.data_limit)
         headers = min(MOST_HEADERS, -(-MOST_BEHIND_HEADERS // packet_limit))
-        self._most_headers = max(self._most_ahead, headers)
+        most_ahead = min(windows.stream_packets, -(-windows.stream_bytes // packet_limit))
+        self._most_headers = max(most_ahead, headers)
         self._local_only: list[int] = []  # numbers of packets that stay in this ring, rising
         self._local_only_before = 0  # number of earlier ones, all held by all other rings
         self._stream = stream
@@ -207,7 +221,7 @@ class FlowControl:
         # The way to the other ring, the time until its next notice, and the way back.
         round_trip_s = 2 * view.longest_delay_s + 2 * config.timing.horizon_interval_max_s
         self._remote = {
-            ring: RemoteRingWindow(stream.held, packet_limit, self._most_ahead, round_trip_s)
+            ring: RemoteRingWindow(stream.held, packet_limit, most_ahead, round_trip_s)
             for ring in range(len(view.rings))
             if ring != stream.ring
         }
@@ -260,8 +274,11 @@ class FlowControl:
 
     def _keeps_up(self, token: Token) -> bool:
         """Return whether all daemons, of all rings, hold enough for more to be numbered."""
-        ahead = token.last - held_by_ring(token, self._stream.ring)
-        return ahead < self._most_ahead and self.may_number(token.last)
+        windows, ahead = self._windows, token.last - held_by_ring(token, self._stream.ring)
+        # A slow receiver makes its daemon keep the bytes of packets, so fewer large ones are
+        # allowed.
+        most = min(windows.stream_packets, -(-windows.stream_bytes // self._size.usual))
+        return ahead < most and self.may_number(token.last)
 
     def budget(self, token: Token, row: Row) -> int:
         """Return the number of bytes that the holder, whose row this is, may number in this
@@ -273,10 +290,12 @@ class FlowControl:
         share = max(most - (token.burst - row.sent), most // senders)
         return min(self.window.bytes, share) - row.sent
 
-    def token_returned(self, token: Token, row: Row) -> None:
+    def token_returned(self, token: Token, row: Row, now: float) -> None:
         """Note that the token is back at the daemon whose row this is: its last burst is over."""
+        window, size = self.window, self._size
+        size.token_returned(row.sent, window.repeated, now)
         self.settle(token, row)
-        self.window.token_returned()
+        window.token_returned(size.segments, size.usual)
 
     def settle(self, token: Token, row: Row) -> None:
         """Remove the packets that the holder has numbered from the round: all others have them."""

@@ -160,7 +160,7 @@ class Ring:
         timing = config.timing
         self._horizons = HorizonNotices(view, me, timing, clock=clock, context=context, now=now)
         self.notices = self._horizons.notices
-        self.flow = FlowControl(config, view, self._stream)
+        self.flow = FlowControl(config, view, self._stream, context.packet_size)
         self.monitor = TokenMonitor(
             self._ring,
             me,
@@ -179,7 +179,7 @@ class Ring:
         self._doubted = 0  # numbers up to this one are missing, and not merely late
         self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
         self._noted_frontier = 0  # this daemon's frontier in the last rest notice
-        self._room = request_room(len(self._members), len(streams), view.packet_limit)
+        self._room = request_room(len(self._members), len(streams), view.token_limit)
         self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single)
@@ -218,7 +218,7 @@ class Ring:
         self.reception.on_token(token, self.entered, now)
         self._clock.follow(token.clock)
         self.state = TokenState.ARRIVED
-        self.flow.token_returned(token, token.rows[self._place])
+        self.flow.token_returned(token, token.rows[self._place], now)
 
     def on_rest(self, notice: RestNotice, now: float) -> None:
         """Accept a rest notice: it is a heartbeat, proves the last pass, and tells stability."""
@@ -401,7 +401,7 @@ class Ring:
         for packet in answers:
             if packet.daemon == self._me:
                 self.flow.window.repeated += len(packet.raw)
-            self._context.send(RING, packet.raw)
+            self._context.send_again(packet)
             self._context.ring_counts.repeated_packets += 1
             self._context.ring_counts.repeated_bytes += len(packet.raw)
 

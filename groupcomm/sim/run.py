@@ -11,6 +11,7 @@ from functools import partial
 import attrs
 import msgspec
 
+from groupcomm.engine.segmentation import BUNDLE_PACKET_BYTES
 from groupcomm.sim.byzantine.run import Byzantine
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.checkers.survivors import Survivors
@@ -275,7 +276,7 @@ def make_workload(cluster: Cluster) -> Workload:
         cluster.up,
         [host.name for host in cluster.daemons],
         settings.clients,
-        settings.packet_limit,
+        settings.packet_limit if settings.paths is None else BUNDLE_PACKET_BYTES,
         2 * interval_us if settings.faults.storm else interval_us,  # the storm doubles the load
         fresh_names=settings.faults.vanish_s > 0.0,
         readers=not settings.versions,

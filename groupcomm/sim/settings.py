@@ -32,6 +32,7 @@ from groupcomm.sim.network.links import (
     joined,
     longest_way_s,
 )
+from groupcomm.sim.network.segments import SitePaths, draw_paths
 from groupcomm.sim.virtual_time import random_for
 
 Sites: TypeAlias = tuple[tuple[int, ...], ...]
@@ -99,6 +100,7 @@ class Options:
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds are lost, held, copied or late, and programs are
             rough; datagrams are not encrypted then, so that the network knows their kinds.
+        segments: whether large packets travel in segments, over paths of several sizes.
 
     Raises:
         ConfigError: an option has no such value, or two options exclude each other.
@@ -114,6 +116,7 @@ class Options:
     rosters: bool = False
     versions: bool = False
     targets: bool = False
+    segments: bool = False
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -140,6 +143,11 @@ class Options:
             raise ConfigError(
                 "targets together with encryption or an attacker: the network could not know the"
                 " kinds of packets; run one of them"
+            )
+        if self.segments and (self.targets or self.byzantine):
+            raise ConfigError(
+                "segments together with targets or a daemon that lies: both are for whole"
+                " datagrams; run one of them"
             )
         if self.byzantine and self.attackers:
             raise ConfigError(
@@ -192,6 +200,7 @@ class Settings:
         rosters: whether operators add and remove daemons.
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds suffer, and programs are rough.
+        paths: what the paths within sites carry; None if no packet travels in segments.
         spares: the daemons that the first roster does not have, by index.
         pace: the factor by which the token timeout and the interval of beacons are longer than
             usual: daemons at rest then send that much less.
@@ -227,6 +236,7 @@ class Settings:
     rosters: bool = False
     versions: bool = False
     targets: bool = False
+    paths: SitePaths | None = None
     spares: tuple[int, ...] = ()
     pace: float = 1.0
 
@@ -277,7 +287,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
         suite=_suite_of(options, sealed),
-        packet_limit=rng.choice((1340, 1340, 1340, 8000)),
+        packet_limit=_usual_packets(rng.choice((1340, 1340, 1340, 8000)), options),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
@@ -296,8 +306,19 @@ def draw_settings(seed: int, options: Options) -> Settings:
         rosters=options.rosters,
         versions=options.versions,
         targets=options.targets,
+        paths=_draw_paths(seed, options),
         spares=draw_spares(random_for(seed, "spares"), sites) if options.rosters else (),
     )
+
+
+def _draw_paths(seed: int, options: Options) -> SitePaths | None:
+    if not options.segments:
+        return None
+    return draw_paths(random_for(seed, "paths"), may_be_narrow=not options.versions)
+
+
+def _usual_packets(drawn: int, options: Options) -> int:
+    return CoreConfig().packet_limit if options.segments else drawn
 
 
 def _suite_of(options: Options, drawn: int) -> int:

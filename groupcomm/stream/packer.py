@@ -11,6 +11,7 @@ from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import View
 from groupcomm.level import ServiceLevel
+from groupcomm.stream.packet_size import PacketSize
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket, UnreliablePacket, data_overhead
 
@@ -58,11 +59,12 @@ class Packer:
         "_clock",
         "_full",
         "_key",
-        "_limit",
         "_me",
         "_previous",
         "_ring",
+        "_size",
         "_unreliable",
+        "_unreliable_room",
         "source",
     )
 
@@ -73,6 +75,7 @@ class Packer:
         clock: RingClock,
         *,
         source: Source,
+        size: PacketSize,
         base: int,
         unreliable_base: int,
     ) -> None:
@@ -81,7 +84,8 @@ class Packer:
         self._me = me
         self._ring = view.ring_of[me]
         self._clock = clock
-        self._limit = bundle_room(view.packet_limit)
+        self._size = size
+        self._unreliable_room = bundle_room(view.packet_limit)
         self._previous = base
         self._unreliable = unreliable_base
         self._causes: Causes | None = None
@@ -110,6 +114,7 @@ class Packer:
             last += 1
             packets.append(self._number(last, bundles, causes, local_only))
             first = self.source.head(far=far)
+        self._size.numbered += len(packets)
         return packets
 
     def _pop_bundles(self, first: Bundle, far: bool, local_only: bool) -> list[Bundle]:
@@ -122,7 +127,7 @@ class Packer:
         source = self.source
         source.pop(far=far)
         bundles = [first]
-        room = self._limit - first.size
+        room = bundle_room(self._size.bytes) - first.size
         ordered = first.level if first.level >= _AGREED else None
         while (head := source.head(far=far)) is not None and head.size <= room:
             level = head.level
@@ -174,7 +179,7 @@ class Packer:
                 self._unreliable += 1
                 packet = UnreliablePacket(daemon=self._me, counter=self._unreliable, bundles=[])
                 packets.append(packet)
-                room = self._limit
+                room = self._unreliable_room
             packet.bundles.append(bundle)
             room -= bundle.size
         return packets

@@ -27,6 +27,7 @@ MTU = 1420
 
 DELAY_MS = 20
 COUNT = 20
+LARGE = 30_000
 SITES: Final = {"north": "ab", "south": "cd", "east": "ef"}
 
 
@@ -53,9 +54,11 @@ async def until_view(daemons: Mapping[str, LocalDaemon], names: str) -> str:
             await trio.sleep(0.01)
 
 
-async def talk(daemons: Mapping[str, LocalDaemon], sender: str, receiver: str) -> None:
+async def talk(
+    daemons: Mapping[str, LocalDaemon], sender: str, receiver: str, times: int = 400
+) -> None:
     """Messages that fill their datagrams go from one daemon to another, in order."""
-    texts = [b"%03d" % number * 400 for number in range(COUNT)]
+    texts = [b"%03d" % number * times for number in range(COUNT)]
     async with (
         connect(str(daemons[sender].unix)) as one,
         connect(str(daemons[receiver].unix)) as other,
@@ -137,6 +140,26 @@ async def pull_cables(folder: Path) -> str:
     return "two networks: each was down for a while, and the view stayed"
 
 
+async def carry_segments(folder: Path) -> str:
+    """Run three daemons of one site on a network of each MTU, and send large messages."""
+    found = []
+    for mtu in (1400, 1500, 9000):
+        with open_nodes(3, mtu, ()) as nodes:
+            there = dict(zip("abc", nodes, strict=True))
+            where = {name: f'"{node.address}"' for name, node in there.items()}
+            (inner := folder / str(mtu)).mkdir(mode=0o700)
+            daemons = daemons_of(inner, write_config(inner, {"main": where}), there)
+            async with running(daemons):
+                await until_view(daemons, "abc")
+                await talk(daemons, "a", "c", times=LARGE)
+                async with connect(str(daemons["c"].unix)) as one:
+                    status = await one.ask("status")
+            segments = status["datagrams"]["segments"]
+            assert segments["joined"] > 0, segments
+            found.append(str(mtu))
+    return f"packets in segments passed networks with MTU {', '.join(found)}"
+
+
 def why_not() -> str:
     """Why this host cannot; empty if it can."""
     if os.geteuid():
@@ -149,11 +172,11 @@ def why_not() -> str:
 
 
 def main() -> int:
-    """Run both, or report why that is impossible; an error shows the failure."""
+    """Run all, or report why that is impossible; an error shows the failure."""
     if reason := why_not():
         print(f"namespaces: not run here: {reason}")
         return 0
-    for scenario in (part_and_merge, pull_cables):
+    for scenario in (part_and_merge, pull_cables, carry_segments):
         with TemporaryDirectory(prefix="groupcomm-") as folder:
             print(f"namespaces: {trio.run(scenario, Path(folder))}")
     return 0

@@ -14,3 +14,4 @@ def test_it_runs_or_says_why_it_cannot(capsys: pytest.CaptureFixture[str]) -> No
     else:
         assert "one was cut off and came back" in told
         assert "each was down for a while, and the view stayed" in told
+        assert "packets in segments passed networks with MTU 1400, 1500, 9000" in told

@@ -62,7 +62,7 @@ async def test_sighup_takes_over_what_it_can_and_names_the_rest() -> None:
 
 
 BLOCKING = 'slow_receivers = "block"\nblock_bytes = 200_000\nblock_s = {}'
-SMALL_WINDOW = f"[windows]\nstream_packets = 64\n{NO_PAUSES}"
+SMALL_WINDOW = f"[windows]\nstream_bytes = 200_000\n{NO_PAUSES}"
 """Daemons that a busy machine parts would not hear what is sent meanwhile."""
 
 COUNT = 400

@@ -14,6 +14,7 @@ import attrs
 import trio
 import trio.testing
 
+from groupcomm.engine import Segmentation
 from groupcomm.host.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
 from groupcommd.config.config_file import read_config
 from groupcommd.config.daemon_config import DaemonConfig
@@ -48,6 +49,7 @@ class FakeUdp:
     gso = gro = False
     buffer_bytes = dropped = 0
     filtered = False
+    segments: Final[dict[str, int]] = {"joined": 0, "given_up": 0, "junk": 0, "kept_bytes": 0}
     address = Address(DEFAULT_HOST, DEFAULT_PORT)
 
     def __init__(self, network: "FakeNetwork", name: str) -> None:
@@ -75,6 +77,16 @@ class FakeUdp:
 
     def pop_asked(self) -> list[Asked]:
         return []
+
+    def pop_strange(self) -> int:
+        """See UdpSocket; nothing comes in segments."""
+        return 0
+
+    def measure_path(self) -> None:
+        """See UdpSocket; nothing is known."""
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """See UdpSocket; every datagram passes whole."""
 
     def source_of(self, index: int) -> None:
         """See UdpSocket; nobody is a stranger here."""

@@ -30,7 +30,7 @@ from groupcomm.session.frames import Capability, FrameKind
 from groupcomm.session.outbox import MOST_REPLIES
 from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.stream import MAX_AHEAD
-from groupcomm.wire import control, joining, link, membership, messages, token
+from groupcomm.wire import control, joining, link, membership, messages, segments, token
 from groupcomm.wire.bundle import MAX_GROUPS, BundleKind
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
@@ -168,6 +168,9 @@ def test_sizes() -> None:
         "bytes of a message": messages.MAX_MESSAGE_BYTES,
         "bytes of a datagram": layout.MAX_DATAGRAM_BYTES,
         "bytes of a head of a datagram": layout.HEAD_BYTES,
+        "version of segments": segments.SEGMENT_VERSION,
+        "bytes of a head of a segment": segments.SEGMENT_HEAD_BYTES,
+        "segments of a datagram": segments.MAX_SEGMENTS,
         "bytes of a packet that passes every path": view.SAFE_PACKET_BYTES,
         "daemons of a view": view.MAX_DAEMONS,
         "rings of a view": view.MAX_RINGS,

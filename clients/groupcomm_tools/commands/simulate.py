@@ -114,6 +114,12 @@ def _add_who_takes_part(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="packets of chosen kinds are lost, held, copied or late, and programs are rough",
     )
+    parser.add_argument(
+        "--segments",
+        action="store_true",
+        help="large packets travel in segments, over paths that carry more or less, or less than"
+        " systems say",
+    )
 
 
 def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
@@ -165,6 +171,7 @@ def run(options: argparse.Namespace) -> int:
         rosters=options.rosters,
         versions=options.versions,
         targets=options.targets,
+        segments=options.segments,
         attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
     )
     if options.trace is not None and len(options.seeds) > 1:

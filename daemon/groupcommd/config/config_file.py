@@ -57,6 +57,7 @@ from groupcommd.config.reach import check_reach
 from groupcommd.config.roster_config import Places, host_names, overruled, places_of
 from groupcommd.config.seeds import Seed, parse_seed
 from groupcommd.config.site_tables import (
+    MOST_PACKET_BYTES,
     Addresses,
     AddressOrName,
     SiteTable,
@@ -548,6 +549,7 @@ def _core(
         leave_timeout_s=file.leave_timeout_s,
         advised=advised,
         packet_limit=packet_limit(file.packet_bytes, sites, file.links),
+        segmented_limit=0 if len(sites) > 1 else MOST_PACKET_BYTES,
         suite=suite,
         timing=_changed("timing", timing, file.timing),
         windows=_changed("windows", Windows(), file.windows),

@@ -49,7 +49,9 @@ class ConfigFile:
             default, how many are listed.
         leave_timeout_s: seconds, 0 to 3600: a daemon that was asked to leave, and cannot complete
             an orderly leave in this time, leaves anyway (docs/configuration.md#signals).
-        packet_bytes: bytes of one datagram before sealing, 600 to 60,000; the same at all daemons.
+        packet_bytes: bytes of one datagram before sealing that every path carries, 600 to 60,000;
+            the same at all daemons. In a cluster with one site larger packets go in segments, so
+            the default serves every network.
             On networks with jumbo frames, and on loopback, more bytes are faster. With several
             sites the links also set a limit.
         preset: timings: ``local`` (all daemons on one host), ``lan``, ``wan`` (round trips of up to

@@ -14,6 +14,7 @@ from groupcomm.names import check_daemon
 from groupcommd.config.seeds import Seed, parse_host_name
 
 DEFAULT_PACKET_BYTES: Final = 1340
+MOST_PACKET_BYTES: Final = 60_000
 """With its seal and headers such a packet passes the internet, tunnels included."""
 
 DEFAULT_DELAY_MS: Final = UNKNOWN_DELAY_S * 1000
@@ -238,8 +239,8 @@ def packet_limit(packet_bytes: int, sites: Sites, links: Links) -> int:
     limits = {"packet_bytes": packet_bytes}
     limits |= {f"links.{name}.packet_bytes": link.packet_bytes for name, link in links.items()}
     for key, value in limits.items():
-        if not 600 <= value <= 60_000:
-            raise ConfigError(f"{key} is {value}; it must be 600 to 60000")
+        if not 600 <= value <= MOST_PACKET_BYTES:
+            raise ConfigError(f"{key} is {value}; it must be 600 to {MOST_PACKET_BYTES}")
     if len(sites) > 1 and not links:
         return min(packet_bytes, DEFAULT_PACKET_BYTES)
     return min(limits.values())

@@ -495,6 +495,17 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Datagrams that the system had no room for, or has filtered in a flood.",
         lambda s: s.parts.udp.dropped,
     ),
+    _counters(
+        "groupcomm_segmented_datagrams_total",
+        "outcome",
+        "Datagrams in segments: joined, given up as segments lacked, or junk (single segments).",
+        lambda s: {name: n for name, n in s.parts.udp.segments.items() if name != "kept_bytes"},
+    ),
+    _gauge(
+        "groupcomm_segments_kept_bytes",
+        "Memory of segments whose datagrams are incomplete.",
+        lambda s: s.parts.udp.segments["kept_bytes"],
+    ),
     _counter(
         "groupcomm_spread_messages_skipped_total",
         "Messages that were too large for clients of Spread here; each counts for each of them.",

@@ -22,6 +22,7 @@ import attrs
 from groupcomm.config.core import CoreConfig
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.layout import VERSION
+from groupcomm.wire.segments import SEGMENT_VERSION
 
 MANY_PER_S: Final = 2000
 """Rejected datagrams a second; no healthy cluster reaches this rate."""
@@ -149,7 +150,7 @@ def program(wanted: ClusterPattern, sources: Collection[tuple[str, int]]) -> lis
         sources: the IP addresses, of one family, and ports that they come from.
     """
     checks = [
-        (_LOAD_BYTE, _PAYLOAD, [VERSION]),
+        (_LOAD_BYTE, _PAYLOAD, [VERSION, SEGMENT_VERSION]),
         (_LOAD_BYTE, _PAYLOAD + 1, [wanted.suite]),
         (_LOAD_WORD, _CLUSTER_AT, [wanted.cluster >> 32]),
         (_LOAD_WORD, _CLUSTER_AT + 4, [wanted.cluster & _ALL]),

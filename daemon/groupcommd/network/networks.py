@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.core import Timing
+from groupcomm.engine import Segmentation
 from groupcomm.host.addresses import Address
 from groupcomm.membership.failure_detector import HEARD_BEACONS
 from groupcommd.network.junk import ClusterPattern
@@ -81,6 +82,16 @@ class Networks:
         self._routes.clear()
         self._heard = {name: times for name, times in self._heard.items() if name in others}
 
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """See `UdpSocket.use_segmentation`."""
+        for udp in self._networks:
+            udp.use_segmentation(segmentation)
+
+    def measure_path(self) -> int | None:
+        """Return what every network carries; see `UdpSocket.measure_path`."""
+        found = [udp.measure_path() for udp in self._networks]
+        return min((each for each in found if each is not None), default=None)
+
     def _use(self, others: Mapping[str, Sequence[Address]], remote: Collection[str]) -> None:
         count = len(self._networks)
         self._on = {name: tuple(range(min(len(f), count))) for name, f in others.items()}
@@ -102,6 +113,10 @@ class Networks:
     def pop_asked(self) -> list[Asked]:
         """See `UdpSocket.pop_asked`."""
         return [each for udp in self._networks for each in udp.pop_asked()]
+
+    def pop_strange(self) -> int:
+        """See `UdpSocket.pop_strange`."""
+        return sum(udp.pop_strange() for udp in self._networks)
 
     def source_of(self, index: int) -> Address | None:
         """See `UdpSocket.source_of`."""
@@ -182,6 +197,12 @@ class Networks:
     def received_bytes(self) -> int:
         """See UdpSocket."""
         return sum(udp.received_bytes for udp in self._networks)
+
+    @property
+    def segments(self) -> dict[str, int]:
+        """Return the counts of all networks together; see `UdpSocket.segments`."""
+        found = [udp.segments for udp in self._networks]
+        return {name: sum(each[name] for each in found) for name in found[0]}
 
     @property
     def gso(self) -> bool:

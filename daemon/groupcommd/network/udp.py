@@ -14,9 +14,12 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
+from groupcomm.engine import Segmentation
 from groupcomm.host.addresses import Address
 from groupcomm.wire.joining import FIRST_BYTE
+from groupcomm.wire.segments import SEGMENT_VERSION, Cutter, Joiner
 from groupcommd.network.junk import ClusterPattern, attach, detach, program
+from groupcommd.network.path_mtu import PathMtu
 
 SOL_UDP: Final = 17
 UDP_SEGMENT: Final = 103
@@ -28,6 +31,7 @@ BUFFER_BYTES: Final = 4 * 1024 * 1024
 READ_BYTES: Final = 65_536
 MAX_SEGMENTS: Final = 64
 MAX_BURST_BYTES: Final = 60_000
+MAX_RUN_BYTES: Final = 65_507
 MAX_READS: Final = 256
 """Reads in one turn; the rest makes the socket readable again at once."""
 
@@ -55,6 +59,9 @@ _PASSING: Final = frozenset(
 )
 """Errors that count as the loss of a datagram, which the protocol repairs."""
 
+_UNSUPPORTED: Final = frozenset((errno.EINVAL, errno.EMSGSIZE, errno.EIO, errno.EOPNOTSUPP))
+"""Errors of a burst that the system does not segment, or not into such large datagrams."""
+
 Destination = tuple[str, int]
 
 Asked = tuple[socket.socket, Destination, bytes]
@@ -63,6 +70,19 @@ Asked = tuple[socket.socket, Destination, bytes]
 MAX_ASKED: Final = 256
 """The datagrams of daemons outside that wait to be answered; further ones are dropped."""
 _log = logging.getLogger("groupcommd")
+
+
+class _Train:
+    """The segments of one datagram, one directly behind the other."""
+
+    __slots__ = ("data", "size")
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data = data
+        self.size = size
+
+
+_Burst = list[bytes | _Train]
 
 
 class UdpSocket:
@@ -74,6 +94,7 @@ class UdpSocket:
         gso, gro: whether the system segments and coalesces bursts.
         filtered: whether the system filters junk.
         asked: datagrams of daemons outside, to be answered at their sources.
+        joiner: joins the segments that come.
     """
 
     def __init__(
@@ -101,6 +122,11 @@ class UdpSocket:
         self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._multicast = multicast
         self._sources: dict[Destination, None] = {}
+        self.joiner = Joiner()
+        self._strange = 0  # segments from unknown places that completed nothing
+        self._cutter = Cutter()
+        self._path_mtu = PathMtu()
+        self._segmentation = Segmentation(frozenset(), MAX_RUN_BYTES)
         self._use(others, remote, {}, absent)
         self.lost = 0
         self.sent_bytes = self.received_bytes = 0
@@ -165,7 +191,23 @@ class UdpSocket:
             if name in others and a != others[name]
         }
         self._near = frozenset(others.keys() - set(remote))
+        self.use_segmentation(self._segmentation)
         self._sources |= dict.fromkeys((*self._targets.values(), *self._former.values()))
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """Cut these datagrams into segments from now on."""
+        self._segmentation = segmentation
+        names = segmentation.names & self._near
+        self._joining_targets = [self._targets[name] for name in sorted(names)]
+        if self._multicast is not None:
+            self._joining_targets = list(self._site_targets)
+
+    def measure_path(self) -> int | None:
+        """Return the bytes of the largest datagram that the paths within the site carry.
+
+        None: nothing is known.
+        """
+        return self._path_mtu.measure(self._site_targets)
 
     @property
     def address(self) -> Address:
@@ -286,15 +328,42 @@ class UdpSocket:
             if data[:1] == _OUTSIDE:
                 self._note_asked(source, data, extra, sender[:2])
                 continue
+            segment = _INT.unpack(extra[0][2][:4])[0] if extra else 0
+            whole = self._split(data, segment, sender[:2])
+            if not whole:
+                continue
             if sender != last:
                 last = sender
                 self._seen.add(sender[:2])
                 self._runs.append((len(datagrams), sender[:2]))
-            segment = _INT.unpack(extra[0][2][:4])[0] if extra else 0
-            if 0 < segment < len(data):
-                datagrams += [data[at : at + segment] for at in range(0, len(data), segment)]
-            else:
-                datagrams.append(data)
+            datagrams += whole
+
+    def _split(self, data: bytes, size: int, sender: Destination) -> list[bytes]:
+        """Return the datagrams that were received as one, or that their segments complete.
+
+        The system joins what one sender has sent in a row, segments and whole datagrams alike.
+        """
+        size = size or len(data) or 1
+        segments = data[::size].count(SEGMENT_VERSION)
+        if not segments:
+            if size >= len(data):
+                return [data]
+            return [data[at : at + size] for at in range(0, len(data), size)]
+        if segments * size >= len(data):
+            return self._complete(data, size, sender)
+        found: list[bytes] = []
+        for at in range(0, len(data), size):
+            piece = data[at : at + size]
+            is_segment = piece[0] == SEGMENT_VERSION
+            found += self._complete(piece, size, sender) if is_segment else [piece]
+        return found
+
+    def _complete(self, data: bytes, size: int, sender: Destination) -> list[bytes]:
+        known = sender if sender in self._sources else None
+        joined = self.joiner.accept_untrusted(known, data, size)
+        if known is None and not joined:
+            self._strange += -(-len(data) // size)
+        return joined
 
     def _note_asked(
         self,
@@ -307,6 +376,24 @@ class UdpSocket:
         for at in range(0, len(data), max(1, size)):
             if len(self.asked) < MAX_ASKED:
                 self.asked.append((source, sender, data[at : at + size]))
+
+    def pop_strange(self) -> int:
+        """Return the number of segments from unknown places, since the last call, that completed
+        no datagram.
+        """
+        strange, self._strange = self._strange, 0
+        return strange
+
+    @property
+    def segments(self) -> dict[str, int]:
+        """Return the counts of segments; see `Joiner`."""
+        joiner = self.joiner
+        return {
+            "joined": joiner.joined,
+            "given_up": joiner.given_up,
+            "junk": joiner.junk,
+            "kept_bytes": joiner.kept_bytes,
+        }
 
     def pop_asked(self) -> list[Asked]:
         """Return the datagrams of daemons outside that have come since the last call."""
@@ -322,17 +409,41 @@ class UdpSocket:
             transmissions: pairs of a daemon's name, or None for all other daemons of this site,
                 and a datagram. An unknown name is the daemon's own.
         """
-        if len(transmissions) == 1:
+        most = self._segmentation.datagram_bytes
+        if len(transmissions) == 1 and len(transmissions[0][1]) <= most:
             name, datagram = transmissions[0]
             for target in self._targets_of(name):
                 self._send_one(datagram, target)
             return
-        bursts: dict[Destination, list[bytes]] = {}
+        bursts: dict[Destination, _Burst] = {}
         for name, datagram in transmissions:
+            if len(datagram) > most:
+                self._add_large(name, datagram, bursts)
+                continue
             for target in self._targets_of(name):
                 bursts.setdefault(target, []).append(datagram)
         for target, burst in bursts.items():
             self._send_burst(burst, target)
+
+    def _add_large(
+        self, name: str | None, datagram: bytes, bursts: dict[Destination, _Burst]
+    ) -> None:
+        """Add a large datagram: in segments for all that join them.
+
+        The system cuts it for a daemon of an earlier release, which is the only one to be named
+        here, or for a whole view with such a daemon. Others of the site that have not joined the
+        view have no use for it.
+        """
+        names, targets = self._segmentation.names, self._targets_of(name)
+        sent: bytes | _Train = datagram
+        if name in names or (name is None and names):
+            size = self._segmentation.datagram_bytes
+            sent = _Train(self._cutter.cut(datagram, size), size)
+            if name is None:
+                moved = [at for each, at in self._former.items() if each in names & self._near]
+                targets = [*self._joining_targets, *moved]
+        for target in targets:
+            bursts.setdefault(target, []).append(sent)
 
     def _targets_of(self, name: str | None) -> Sequence[Destination]:
         if name is None:
@@ -346,32 +457,63 @@ class UdpSocket:
         wanted = self._near if name is None else (name,)
         return [*found, *(at for moved, at in self._former.items() if moved in wanted)]
 
-    def _send_burst(self, burst: list[bytes], target: Destination) -> None:
+    def _send_burst(self, burst: _Burst, target: Destination) -> None:
         """Send runs of equal size, the last datagram perhaps shorter, with one call each."""
-        start, count = 0, len(burst)
-        while start < count:
-            size = len(burst[start])
-            end, total = start + 1, size
-            while end < count and end - start < MAX_SEGMENTS and self.gso:
-                following = len(burst[end])
-                if following > size or total + following > MAX_BURST_BYTES:
-                    break
-                total += following
-                end += 1
-                if following < size:
-                    break
-            if end - start == 1:
-                self._send_one(burst[start], target)
-            else:
-                self._send_run(burst[start:end], size, target)
-            start = end
+        run: list[bytes] = []
+        size = total = 0  # of the first datagram of the run, and of all
+        for each in burst:
+            if type(each) is _Train:
+                self._send_run(run, size, target)
+                self._send_train(each, target)
+                run, total = [], 0
+                continue
+            assert type(each) is bytes
+            following = len(each)
+            if run and (
+                following > size
+                or len(run[-1]) < size
+                or total + following > MAX_BURST_BYTES
+                or len(run) >= MAX_SEGMENTS
+                or not self.gso
+            ):
+                self._send_run(run, size, target)
+                run, total = [], 0
+            if not run:
+                size = following
+            run.append(each)
+            total += following
+        self._send_run(run, size, target)
+
+    def _send_train(self, train: _Train, target: Destination) -> None:
+        """Send the segments of a datagram, with one call or few."""
+        data, size = memoryview(train.data), train.size
+        most = size * max(1, min(MAX_SEGMENTS, MAX_RUN_BYTES // size))
+        for start in range(0, len(data), most if self.gso else size):
+            part = data[start : start + (most if self.gso else size)]
+            if len(part) <= size:
+                self._send_one(part, target)
+                continue
+            self.sent_bytes += len(part)
+            try:
+                self.socket.sendmsg([part], [(SOL_UDP, UDP_SEGMENT, _U16.pack(size))], 0, target)
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    self._refused(error, -(-len(part) // size))
+                    continue
+                self.sent_bytes -= len(part)
+                for at in range(0, len(part), size):
+                    self._send_one(part[at : at + size], target)
 
     def _send_run(self, run: list[bytes], size: int, target: Destination) -> None:
+        if len(run) <= 1:
+            for datagram in run:
+                self._send_one(datagram, target)
+            return
         self.sent_bytes += size * (len(run) - 1) + len(run[-1])
         try:
             self.socket.sendmsg(run, [(SOL_UDP, UDP_SEGMENT, _U16.pack(size))], 0, target)
         except OSError as error:
-            if error.errno in (errno.EINVAL, errno.EMSGSIZE, errno.EIO, errno.EOPNOTSUPP):
+            if error.errno in _UNSUPPORTED:
                 self.gso = False  # this path does not support it, although the probe passed
                 for datagram in run:
                     self.sent_bytes -= len(datagram)
@@ -379,7 +521,7 @@ class UdpSocket:
             else:
                 self._refused(error, len(run))
 
-    def _send_one(self, datagram: bytes, target: Destination) -> None:
+    def _send_one(self, datagram: bytes | memoryview, target: Destination) -> None:
         self.sent_bytes += len(datagram)
         try:
             self.socket.sendto(datagram, target)

@@ -271,6 +271,7 @@ def _datagrams(
         "buffer_bytes": udp.buffer_bytes,
         "dropped": udp.dropped,
         "filtered": udp.filtered,
+        "segments": udp.segments,
         "joining": joining,
     }
 

@@ -17,7 +17,7 @@ import attrs
 from groupcomm.config.core import Rekeying
 from groupcomm.config.roster import Roster
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine import CoreOver, DaemonCore, Input, Output, Store, drive
+from groupcomm.engine import CoreOver, DaemonCore, Input, Output, Segmentation, Store, drive
 from groupcomm.engine.protection import IdentityProtection
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import daemon_number
@@ -260,6 +260,9 @@ class Evicted(KeyHolder):
 
     def use_near(self, near: frozenset[str]) -> None:
         """Do nothing, as the roster never changes here."""
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """Do nothing, as no datagram is cut."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Write at once, but never the evictions."""

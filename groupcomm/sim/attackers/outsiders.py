@@ -12,7 +12,13 @@ from typing import Final
 
 from groupcomm.config.view import Incarnation
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import HEAD_BYTES, SUITE_IDENTITIES, Channel, fixed_heads
+from groupcomm.security.layout import (
+    HEAD_BYTES,
+    SUITE_IDENTITIES,
+    VERSION,
+    Channel,
+    fixed_heads,
+)
 from groupcomm.security.sealing import Sealer
 from groupcomm.sim.attackers.attack import AttackContext, under_a_head
 from groupcomm.sim.attackers.keyholder import RingKeySealer
@@ -87,7 +93,7 @@ class KeylessAttacker:
             act = self._rng.choice((None, self._spoof, self._craft, self._count_forward))
             if act is not None:
                 datagram = act(datagram)
-            elif datagram[_SCOPE_AT] and victim != meant_for:
+            elif datagram[0] == VERSION and datagram[_SCOPE_AT] and victim != meant_for:
                 datagram = Forged(datagram)  # one sealed for a daemon is useless for others
             self._targets[victim].put(self._loop.now, datagram)
 

@@ -155,6 +155,10 @@ class Cluster:
             settings.links,
             self.daemons,
         )
+        paths = settings.paths
+        if paths is not None and paths.true_bytes < paths.said_bytes:
+            near = [pair for pair in self.network.paths if sites[pair[0]] == sites[pair[1]]]
+            self.network.narrow(near, paths.true_bytes)
         self._other_configs = other_configs(self._random("files"), self.config)
         self.core = tuple(index for index in self.core if index not in settings.spares)
         self.operator: Operator | None = None
@@ -594,6 +598,7 @@ def make_config(settings: Settings) -> CoreConfig:
         ),
         link_delays_us=tuple((*link.sites, microseconds(link.delay_s)) for link in settings.links),
         packet_limit=settings.packet_limit,
+        segmented_limit=0 if settings.paths is None else settings.paths.segmented_limit,
         most_rings=settings.most_rings,
         starts=settings.starts,
         windows=settings.windows,

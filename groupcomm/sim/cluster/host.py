@@ -13,6 +13,7 @@ import attrs
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import RosterRecord
+from groupcomm.config.versions import Versions
 from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import DaemonCore, ProgramSettings
 from groupcomm.engine.protection import STALE
@@ -287,9 +288,7 @@ class SimulatedHost:
             config = config.with_roster(agreed)
             cluster.roster_checker.used(name, agreed)
         if settings.versions:
-            release = random_for(settings.seed, f"release {name}")
-            meets_all = self.meets_all or self.starts == 1
-            config = attrs.evolve(config, versions=draw_release(release, meets_all=meets_all))
+            config = attrs.evolve(config, versions=self._draw_versions(name))
         cluster.version_checker.booted(start.daemon, config.versions)
         core = DaemonCore(
             config,
@@ -328,9 +327,16 @@ class SimulatedHost:
             self._ended,
         )
         process.may_fail, process.unit_us = self.corrupt is not None, settings.unit_us
+        if settings.paths is not None:
+            process.send_segments(settings.paths.said_bytes)
         if settings.evicted is not None:  # it sealed the kept packets while it was still trusted
             process.stale = STALE | {"identity"}
         return process
+
+    def _draw_versions(self, name: str) -> Versions:
+        settings, meets_all = self._settings, self.meets_all or self.starts == 1
+        release = random_for(settings.seed, f"release {name}")
+        return draw_release(release, meets_all=meets_all, segments=settings.paths is not None)
 
     def _probe(self, name: str) -> TraceProbe:
         cluster = self._cluster

@@ -20,7 +20,9 @@ from groupcomm.engine import (
     MarkNotStored,
     MarkStored,
     Output,
+    PathMeasured,
     RosterNews,
+    Segmentation,
     Store,
     StoreMark,
     StoreRoster,
@@ -38,6 +40,7 @@ from groupcomm.sim.cluster.connections import ConnectedProgram, Connections
 from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.faults.paths import Forged
 from groupcomm.sim.network.network import Network
+from groupcomm.sim.network.segments import SegmentedSends
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop
 from groupcomm.trace.recorders import Killed, TraceProbe
 
@@ -119,6 +122,7 @@ class SimulatedProcess:
             before.
         may_fail: whether it may end by a failed assertion: it lies, or receives lies.
         stale: reasons for which datagrams of the cluster's daemons are dropped, too.
+        segments: cuts and joins large datagrams; None if there are none.
     """
 
     def __init__(
@@ -167,6 +171,7 @@ class SimulatedProcess:
         self.over: CoreOver | None = None
         self.may_fail = False
         self.stale = STALE
+        self.segments: SegmentedSends | None = None
         self._lookalikes = 0  # forged datagrams that the core took for replays or its own
         self._forged_replays = 0  # the datagrams of these that it took for replays
         self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
@@ -196,6 +201,11 @@ class SimulatedProcess:
     def accept(self, client: ConnectedProgram) -> None:
         """Accept a client that connects."""
         self.connections.accept(client)
+
+    def send_segments(self, datagram_bytes: int) -> None:
+        """Cut large datagrams; tell the core what the system says the paths of its site carry."""
+        self.segments = SegmentedSends()
+        self._inputs.append(PathMeasured(datagram_bytes))
 
     def _input(self, event: Input) -> None:
         if self.alive:
@@ -268,7 +278,10 @@ class SimulatedProcess:
         forged: list[bytes] = []
         while inbox and inbox[0][0] <= now:
             datagram = heappop(inbox)[2]
-            (datagrams if type(datagram) is not Forged else forged).append(datagram)
+            whole = datagram if self.segments is None else self.segments.join(datagram)
+            if whole is None:
+                continue
+            (datagrams if type(whole) is not Forged else forged).append(whole)
         if len(datagrams) > BUFFER_DATAGRAMS:
             del datagrams[BUFFER_DATAGRAMS:]
         self._busy_until = now + self.step_us
@@ -325,6 +338,11 @@ class SimulatedProcess:
         """See Shell."""
         self._near = sorted(near)
 
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """See Shell."""
+        if self.segments is not None:
+            self.segments.use(segmentation)
+
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""
         for each in wanted:
@@ -340,6 +358,8 @@ class SimulatedProcess:
     def send(self, output: Output) -> bool:
         """See Shell; a daemon that is being killed may send only the first few datagrams."""
         datagrams = output.datagrams
+        if self.segments is not None:
+            datagrams = self.segments.cut(datagrams)
         if self.sends_left is not None:
             datagrams = self._last_words(datagrams)
         for target, datagram in datagrams:

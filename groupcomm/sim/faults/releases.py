@@ -3,7 +3,9 @@
 from random import Random
 from typing import Final
 
-from groupcomm.config.versions import PACKED, Versions
+import attrs
+
+from groupcomm.config.versions import PACKED, SEGMENTS, Versions
 
 MEETING: Final = (
     Versions(lowest=1, highest=1),
@@ -18,13 +20,21 @@ APART: Final = Versions(lowest=PACKED, highest=PACKED + 2, features=0b111)
 
 APART_SHARE: Final = 0.15
 
+JOINS_SEGMENTS_SHARE: Final = 0.8
+"""Where packets travel in segments, the share of starts whose release joins them."""
 
-def draw_release(rng: Random, *, meets_all: bool) -> Versions:
+
+def draw_release(rng: Random, *, meets_all: bool, segments: bool = False) -> Versions:
     """Draw the versions and features of one start.
 
     Args:
         rng: the random source.
         meets_all: whether it must share a version with all others.
+        segments: whether most releases join segments.
     """
     lot, found = rng.random(), rng.choice(MEETING)
-    return APART if lot < APART_SHARE and not meets_all else found
+    if lot < APART_SHARE and not meets_all:
+        return APART
+    if segments and rng.random() < JOINS_SEGMENTS_SHARE:
+        return attrs.evolve(found, features=found.features | SEGMENTS)
+    return found

@@ -13,6 +13,7 @@ from groupcomm.engine import (
     Input,
     Output,
     ProgramSettings,
+    Segmentation,
     Store,
     drive,
 )
@@ -80,6 +81,9 @@ class Clients:
 
     def use_near(self, near: frozenset[str]) -> None:
         """Do nothing, as the roster never changes here."""
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """Do nothing, as no datagram is cut."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """There is no disk."""

@@ -24,6 +24,7 @@ from groupcomm.engine import (
     RosterNews,
     RosterNotStored,
     RosterStored,
+    Segmentation,
     Store,
     StoreMark,
     StoreRoster,
@@ -82,6 +83,9 @@ class Shell:
         self.news: list[News] = []
         self.reports: list[tuple[str, bytes]] = []
         self.over: CoreOver | None = None
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """Do nothing, as no datagram is cut."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Write at once, unless the test does."""

@@ -78,6 +78,7 @@ class Site:
         state.ring = cast(Any, self.ring)
         state.counters = Counters()
         state.__dict__["send"] = lambda to, packet: log.append(("send", to, packet))
+        state.__dict__["_send_data"] = lambda packet: log.append(("send", RING, packet.raw))
         log.clear()
 
     def packet(

@@ -12,6 +12,7 @@ from groupcomm.link.routes import Routes
 from groupcomm.ring.counts import RingCounts
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
+from groupcomm.stream.packet_size import PacketSize
 from groupcomm.stream.stream import Gaps, Stream
 from groupcomm.wire.bundle import BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
@@ -63,7 +64,10 @@ class Daemon:
         self.streams = [Stream(ring, 0) for ring in range(len(view.rings))]
         self.clock = RingClock(PhysicalClock(0.0, 0.0))
         self.backlog = Backlog()
-        self.packer = Packer(view, me, self.clock, source=self.backlog, base=0, unreliable_base=0)
+        self.packet_size = size = PacketSize(view.packet_limit)
+        self.packer = Packer(
+            view, me, self.clock, source=self.backlog, size=size, base=0, unreliable_base=0
+        )
         self.own = self.streams[view.ring_of[me]]
         foreign = [stream for stream in self.streams if stream is not self.own]
         entered = Routes(view, me).entered
@@ -106,6 +110,9 @@ class Daemon:
 
     def ring_frontier(self, value: int) -> None:
         self.frontiers.append(value)
+
+    def send_again(self, packet: DataPacket) -> None:
+        self.sent.append((RING, packet.raw))
 
     def send(self, destination: int, packet: bytes) -> None:
         self.sent.append((destination, packet))

@@ -5,6 +5,7 @@ from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.ring.flow_control import LEAST_AHEAD_BYTES, MOST_HEADERS, FlowControl
 from groupcomm.ring.token_handling import first_token
+from groupcomm.stream.packet_size import PacketSize
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.token import Token
 
@@ -20,7 +21,7 @@ LIMIT = -(-LEAST_AHEAD_BYTES // VIEW.packet_limit)
 
 
 def flow() -> FlowControl:
-    return FlowControl(CONFIG, VIEW, Stream(0, 0))
+    return FlowControl(CONFIG, VIEW, Stream(0, 0), PacketSize(1340))
 
 
 def test_the_slowest_ring_holds_up_what_it_gets_whole() -> None:
@@ -86,7 +87,7 @@ def one_ring(windows: Windows) -> tuple[FlowControl, Token]:
     stream = Stream(0, 0)
     config = CoreConfig(windows=windows)
     token = first_token(0, (0, 1, 2), hop=1, clock=0, streams=[stream])
-    return FlowControl(config, TRIO, stream), token
+    return FlowControl(config, TRIO, stream, PacketSize(1340)), token
 
 
 def test_what_was_numbered_in_this_round_is_taken_off() -> None:
@@ -124,7 +125,7 @@ def test_the_window_grows_when_the_token_is_back_and_the_burst_is_over() -> None
     row = token.rows[0]
     row.sent, token.burst = 80_000, 100_000
     limits.window.token_left(row.sent)
-    limits.token_returned(token, row)
+    limits.token_returned(token, row, 0.0)
     assert limits.window.bytes == 90_000
     assert (row.sent, token.burst) == (0, 20_000)
 

@@ -21,6 +21,7 @@ from groupcomm.engine import (
     DaemonCore,
     Input,
     Output,
+    Segmentation,
     Store,
     drive,
 )
@@ -135,6 +136,9 @@ class Loaded:
 
     def use_near(self, near: frozenset[str]) -> None:
         """Do nothing, as the roster never changes here."""
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
+        """Do nothing, as no datagram is cut."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Its disk takes no time."""

@@ -11,6 +11,7 @@ from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.engine.backlog import Backlog
 from groupcomm.level import ServiceLevel
 from groupcomm.stream.packer import ROOM_RINGS, Packer, bundle_room
+from groupcomm.stream.packet_size import PacketSize
 from groupcomm.stream.ranges import merge_ranges, ranges_of
 from groupcomm.stream.stream import MAX_AHEAD, MAX_GAPS, MAX_RANGES, Gaps, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
@@ -38,7 +39,8 @@ def packer(base: int = 0) -> tuple[Packer, Backlog]:
     view = View(id=ViewId(1, "a", 1), daemons=(DaemonId("a", Incarnation(1, 1)),), rings=((0,),))
     clock = RingClock(PhysicalClock(0.0, 0.0))
     waiting = Backlog()
-    source = Packer(view, 0, clock, source=waiting, base=base, unreliable_base=base)
+    size = PacketSize(view.packet_limit)
+    source = Packer(view, 0, clock, source=waiting, size=size, base=base, unreliable_base=base)
     return source, waiting
 
 

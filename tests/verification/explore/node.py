@@ -19,6 +19,7 @@ from groupcomm.engine import (
     MarkStored,
     Output,
     ProgramSettings,
+    Segmentation,
     Store,
     StoreMark,
     drive,
@@ -275,6 +276,9 @@ class Node:
         """See Shell."""
 
     def use_near(self, near: frozenset[str]) -> None:
+        """See Shell."""
+
+    def use_segmentation(self, segmentation: Segmentation) -> None:
         """See Shell."""
 
     def store(self, wanted: Sequence[Store]) -> None:

@@ -31,6 +31,7 @@ class Mutant:
         sites: the number of sites of the runs in which it is hunted; None draws it, as for any run.
         rosters: whether operators change the roster in these runs.
         versions: whether each start of a daemon may have another release in these runs.
+        segments: whether packets travel in segments in these runs.
         faults: the faults of these runs, as `groupcomm simulate --faults` takes them: fewer where
             others hide the fault.
     """
@@ -42,6 +43,7 @@ class Mutant:
     sites: int | None = None
     rosters: bool = False
     versions: bool = False
+    segments: bool = False
     faults: str = "all"
 
     @contextmanager
@@ -67,6 +69,7 @@ def mutant(
     sites: int | None = None,
     rosters: bool = False,
     versions: bool = False,
+    segments: bool = False,
     faults: str = "all",
 ) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug of the function that varies these targets: its name, and its docstring."""
@@ -82,6 +85,7 @@ def mutant(
             sites=sites,
             rosters=rosters,
             versions=versions,
+            segments=segments,
             faults=faults,
         )
 

@@ -42,6 +42,7 @@ KINDS = (
     Options(targets=True),
     Options(rosters=True),
     Options(versions=True),
+    Options(segments=True),
     Options(targets=True, sites=3),
     Options(suite=2),
     Options(rosters=True, sites=3),
@@ -164,6 +165,7 @@ class Soak:
             sites=bug.sites,
             rosters=bug.rosters,
             versions=bug.versions,
+            segments=bug.segments,
             faults=bug.faults,
             duration_s=self._duration_s,
         )

@@ -29,7 +29,13 @@ from groupcomm.joining import messages as messages_of_joining
 from groupcomm.joining.messages import encode
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import SUITE_NONE, Channel, ReplayWindow
+from groupcomm.security.layout import (
+    HEAD_BYTES,
+    MAX_DATAGRAM_BYTES,
+    SUITE_NONE,
+    Channel,
+    ReplayWindow,
+)
 from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.sealing import Sealer
@@ -55,6 +61,7 @@ from groupcomm.wire import (
     token,
 )
 from groupcomm.wire.joining import ROOM_BYTES
+from groupcomm.wire.segments import SEGMENT_HEAD_BYTES, Cutter, Joiner
 from groupcomm_lessons.algorithms.direct.datagrams import (
     CODEC,
     decode_datagram_untrusted,
@@ -157,6 +164,23 @@ def _gate(raw: bytes) -> None:
         receiver.open_untrusted(raw)
     opened = receiver.open_untrusted(sender.seal(None if raw[:1] == b"\0" else "d2", raw[1:]))
     assert (opened.sender, opened.packet) == (_STARTS[0].daemon.number, raw[1:])
+
+
+def _segments(raw: bytes) -> None:
+    """Accept segments in pieces whose size the first byte gives: also with the bytes as content.
+
+    However they come, the daemon keeps little, and joins what is whole.
+    """
+    joined, size = Joiner(), 2 * SEGMENT_HEAD_BYTES + (raw[0] if raw else 0)
+    whole = bytes((1, 0)) + bytes(HEAD_BYTES - 2) + raw
+    train = Cutter().cut(whole, size) if len(whole) < 255 * SEGMENT_HEAD_BYTES else b""
+    for received in (raw[1:], b"\2" + raw[1:], train[size:]):
+        for found in joined.accept_untrusted(0, received, size):
+            assert len(found) <= MAX_DATAGRAM_BYTES
+    assert joined.kept_bytes <= 512 * (len(raw) + len(train) + 1)
+    if train:
+        assert whole in joined.accept_untrusted(1, train, size)
+        assert joined.accept_untrusted(0, train[:size], size) or len(train) <= size
 
 
 def _control_message(raw: bytes) -> None:
@@ -307,6 +331,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
         lambda value, _: link.without_key(value),
     ),
     "wire.link.ack": _packet(link.decode_ack_untrusted),
+    "wire.segments.accept": _segments,
     "wire.control.control": _packet(control.decode_control_untrusted),
     "wire.hello.hello": _packet(hello.decode_hello_untrusted),
     "wire.keys.key_report": exact(
