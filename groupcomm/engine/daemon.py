@@ -205,7 +205,10 @@ class DaemonCore:
         paused = late_s > stalls.pause_s
         if late_s > stalls.late_s:
             stalls.note_late(now)
-            self._postpone(stalls.not_before, late_s)
+            self.membership.postpone(stalls.not_before)
+            if self.view_state is not None:
+                self.view_state.ring.monitor.postpone(stalls.not_before)
+            self.reservation.excuse(late_s)
         self._now = self.sessions.now = now
         self._protection.begin_step(now)
         counters, bad = self.counters, self.counters.bad
@@ -233,12 +236,6 @@ class DaemonCore:
         ):
             output.store = self._storage.begin(now)
         return output
-
-    def _postpone(self, until: float, late_s: float) -> None:
-        self.membership.postpone(until)
-        if self.view_state is not None:
-            self.view_state.ring.monitor.postpone(until)
-        self.reservation.excuse(late_s)
 
     def _accept(self, event: Input) -> None:
         """Process one input; most are of clients."""

@@ -112,9 +112,7 @@ class ViewState:
         majority: bool | None,
     ) -> None:
         starts = context.config.starts
-        self.view = view
-        self.majority = majority
-        self.key = view.key
+        self.view, self.majority, self.key = view, majority, view.key
         self._me = me
         self._context = context
         self._own_ring = view.ring_of[me]
