@@ -156,23 +156,16 @@ _JVM: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-_SQL: Final = {
+_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
-}
-
-_SETTINGS: Final = {
-    **_SQL,
     # Spark's own reader of Parquet also finds a changed bit of a page.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
 
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """The variable by which spark-submit tells a program that it has started Java."""
-
-_CONNECT: Final = ("grpc", "grpc_status", "zstandard")
-"""Packages of Spark Connect."""
 
 
 def need_spark() -> None:
@@ -200,20 +193,22 @@ def open_session(
     """Start Spark, or return the session that this process has.
 
     Args:
-        master: ``local[N]``; ``spark://HOST:PORT`` or another cluster; ``sc://HOST:PORT`` of a
-            server of Spark Connect; None for what spark-submit was told, else LOCAL. Workers, and
-            such a server, need groupcomm installed for the same Python, and the logs at the same
-            path.
+        master: ``local[N]``; ``spark://HOST:PORT`` or another cluster; None for what spark-submit
+            was told, else LOCAL. Workers need groupcomm installed for the same Python, and the logs
+            at the same path.
         name: name that the cluster shows.
         memory: the memory of the driver, as Spark writes it: ``2g``.
         config: further settings of Spark, which override those made here.
 
     Raises:
-        ConfigError: pyspark is missing, or there is no Java.
+        ConfigError: pyspark is missing, there is no Java, or `master` is a server of Spark Connect.
     """
     need_spark()
     if master is not None and master.startswith("sc:"):
-        return _connect(master, config or {})
+        raise ConfigError(
+            f"{master}: servers of Spark Connect are not supported: name a cluster,"
+            " spark://HOST:PORT, or local[N]"
+        )
     if master is None and _SUBMITTED in os.environ:  # its settings count
         return _build(None, name, {**_SETTINGS, **(config or {})})
     master = master or LOCAL
@@ -237,21 +232,6 @@ def _few_partitions(master: str) -> dict[str, str]:
         return {}
     count = os.cpu_count() or 1 if match[1] == "*" else int(match[1] or 1)
     return {"spark.sql.shuffle.partitions": str(max(8, 2 * count))}
-
-
-def _connect(url: str, config: Mapping[str, str]) -> "SparkSession":
-    missing = [name for name in _CONNECT if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"{url}: Spark Connect needs {', '.join(missing)}, which are not installed; get them"
-            " with: pip install 'pyspark[connect]'"
-        )
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
-
-    spark = SparkSession.Builder().remote(url).getOrCreate()
-    for key, value in {**_SQL, **config}.items():
-        spark.conf.set(key, value)
-    return spark
 
 
 def _build(master: str | None, name: str, settings: Mapping[str, str]) -> "SparkSession":

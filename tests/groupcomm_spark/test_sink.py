@@ -115,6 +115,7 @@ def rows(found: list[Batch[Message]]) -> list[tuple[int, int, str]]:
     ]
 
 
+@pytest.mark.long
 def test_a_frame_is_written_once(
     spark: SparkSession, tmp_path: Path, cluster: RunningCluster
 ) -> None:

@@ -36,7 +36,7 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         metavar="URL",
-        help=f"local[N]; a cluster: spark://HOST:PORT; or Spark Connect: sc://HOST:PORT ({LOCAL})",
+        help=f"local[N], or a cluster: spark://HOST:PORT ({LOCAL})",
     )
     parser.add_argument(
         "--memory", default=MEMORY, metavar="SIZE", help=f"memory of Spark's driver ({MEMORY})"
