@@ -63,7 +63,7 @@ from groupcommd.operators.certificate_dates import watch_dates
 from groupcommd.operators.cluster import ClusterReports, reachable
 from groupcommd.operators.copies import Copies
 from groupcommd.operators.drain_service import DrainService
-from groupcommd.operators.logs import LogWatch, log_news
+from groupcommd.operators.logs import SLOW_BYTES, LogWatch, log_news
 from groupcommd.operators.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.operators.solitude import Solitude
 from groupcommd.operators.status import DaemonParts, QuestionQueue, answer
@@ -454,7 +454,7 @@ class Service:
             self.connections.inputs.append(PathMeasured(found))
 
     def _check(self, now: float) -> Status:
-        status = self.core.status(now)
+        status = self.core.status(now, least_output=SLOW_BYTES)  # else a row for each program
         self._differences.check(status)
         self._versions.check(status)
         self._solitude.check(status, {**self._config.addresses, **self._config.located})

@@ -451,9 +451,9 @@ class DaemonCore:
         """
         self.reports.send(payload)
 
-    def status(self, now: float) -> Status:
-        """Return all facts about this daemon, except for the groups."""
-        return status_of(self, now)
+    def status(self, now: float, *, least_output: int = 0) -> Status:
+        """Return all facts but groups; of sessions those with so many bytes of output at least."""
+        return status_of(self, now, least_output)
 
     def groups(self) -> Mapping[str, int]:
         """Return the number of members of each group, by the deliveries of this daemon."""

@@ -339,8 +339,8 @@ class StatusContext(Protocol):
     drain: Drain
 
 
-def status_of(core: StatusContext, now: float) -> Status:
-    """Return the status of a core at a time."""
+def status_of(core: StatusContext, now: float, least_output: int = 0) -> Status:
+    """Return the status of a core at a time; for `least_output` see `DaemonCore.status`."""
     membership, view, view_state = core.membership, core.membership.view, core.view_state
     known = membership.peers
     members = () if view is None else tuple(daemon.name for daemon in view.daemons)
@@ -371,7 +371,11 @@ def status_of(core: StatusContext, now: float) -> Status:
         ring=None if view_state is None else _ring(core, view_state),
         links=() if view_state is None else _links(view_state),
         token=_token(core.counters.ring),
-        sessions=tuple(_session(s) for s in core.sessions.by_connection.values() if s.has_client),
+        sessions=tuple(
+            _session(session)
+            for session in core.sessions.by_connection.values()
+            if session.has_client and session.output_bytes >= least_output
+        ),
         silent_programs=core.sessions.watches.ended,
         access=AccessStatus(
             rules=len(core.sessions.access_control.rules.rules),

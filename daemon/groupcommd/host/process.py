@@ -181,19 +181,17 @@ class GarbageCollection:
         gc.freeze()  # the present objects stay in memory
         gc.disable()
         self._times = self._older = 0
-        self._examined = gc.get_freeze_count()  # by the last deep collection
+        self._away = 0  # put away since the last deep collection; gc would count one by one
 
     def collect(self) -> None:
         """Free objects that are in cycles."""
         self._times += 1
-        young = gc.get_count()[0]
-        self._older += young
-        unexamined = gc.get_freeze_count() + self._older - self._examined
-        if self._times % DEEP_EVERY == 0 or unexamined > MOST_UNEXAMINED:
+        self._older += gc.get_count()[0]
+        if self._times % DEEP_EVERY == 0 or self._away + self._older > MOST_UNEXAMINED:
             gc.unfreeze()
             gc.collect()
             self._put_away()
-            self._examined = gc.get_freeze_count()
+            self._away = 0
         elif self._older > MOST_EXAMINED:
             self._put_away()
         elif self._times % FULL_EVERY:
@@ -205,6 +203,7 @@ class GarbageCollection:
     def _put_away(self) -> None:
         """Leave all objects to the next deep collection."""
         gc.freeze()
+        self._away += self._older
         self._older = 0
 
 
