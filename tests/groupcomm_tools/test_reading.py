@@ -179,8 +179,8 @@ def test_who_waits_for_an_archive_is_told_once(
 def test_without_an_archive_the_status_is_1(
     shell: Shell, middle: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscription, "FOUND_S", 0.2)
-    monkeypatch.setattr(reading, "LOOK_S", 0.05)
+    monkeypatch.setattr(subscription, "FOUND_S", 1.0)
+    monkeypatch.setattr(reading, "LOOK_S", 0.02)
     for words in (("--start", "earliest"), ("--start", "latest", "--until", "@0")):
         status, output, messages = shell.tell("sub", "nobody", *words)
         assert (status, output) == (1, "")
