@@ -376,12 +376,7 @@ class Delivery:
             return False
         while self._early and groups.departing is None and may_deliver():
             self.deliver_bundle(self._early.popleft())
-        return not self._is_left
-
-    @property
-    def _is_left(self) -> bool:
-        """Return whether released bundles, or the rest of one, are left to a later step."""
-        return bool(self._early or self._sessions.rest) or self.groups.departing is not None
+        return not (self._early or self._sessions.rest) and groups.departing is None
 
     def deliver_left(self) -> bool:
         """Deliver what steps have left, while the view ends; return whether there is more.
@@ -392,7 +387,7 @@ class Delivery:
             return not self._begin_more(PIECE)
         if not self.complete:
             return not self._sessions.go_on()
-        return self._is_left and not self._deliver_early()
+        return not self._deliver_early()
 
     def _end_wait(self, bundle: Bundle) -> None:
         if bundle.kind == _SUBSCRIBE:
@@ -460,7 +455,6 @@ class Delivery:
         """Deliver what is left of the last bundle."""
         self._sessions.go_on(whole=True)
         self.groups.go_on_departing(inf)
-        self._sessions.go_on(whole=True)
 
     def deliver_bundle(self, bundle: Bundle) -> None:
         """Deliver one bundle to its recipients, without regard to its level."""

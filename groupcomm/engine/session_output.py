@@ -211,25 +211,20 @@ class SessionOutput:
             most = len(connections) if whole else STEP_FRAMES - self.frames
             if len(connections) > most:
                 self.rest.appendleft((connections[most:], frame, droppable))
-            self._send(connections[:most], frame, droppable)
+                connections = connections[:most]
+            self.frames += len(connections)
+            for connection in connections:
+                session = self.by_connection.get(connection)
+                if session is not None:
+                    self.push(session, frame, droppable)
         return not self.rest
 
     def fan_out(
         self, connections: list[int], frame: tuple[Raw, ...], droppable: bool = False
     ) -> None:
         """Send a frame to as many of these sessions as this step may; `go_on` serves the others."""
-        if self.rest or len(connections) > STEP_FRAMES - self.frames:
-            most = 0 if self.rest else max(0, STEP_FRAMES - self.frames)
-            self.rest.append((connections[most:], frame, droppable))
-            connections = connections[:most]
-        self._send(connections, frame, droppable)
-
-    def _send(self, connections: list[int], frame: tuple[Raw, ...], droppable: bool) -> None:
-        self.frames += len(connections)
-        for connection in connections:
-            session = self.by_connection.get(connection)
-            if session is not None:
-                self.push(session, frame, droppable)
+        self.rest.append((connections, frame, droppable))
+        self.go_on()
 
     def forget(self, connection: int) -> None:
         """Forget the wishes of a connection: its stream has ended."""
