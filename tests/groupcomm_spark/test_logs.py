@@ -31,8 +31,9 @@ def make_log(folder: Path, rows: Sequence[dict[str, Any]], sealed: int) -> LogWr
     return writer
 
 
-@pytest.mark.long  # test_several_logs.py reads both kinds of rows, too
-@pytest.mark.parametrize("sealed", [0, 2, 4])
+@pytest.mark.parametrize(
+    "sealed", [2, *(pytest.param(each, marks=pytest.mark.long) for each in (0, 4))]
+)
 def test_sealed_and_live_rows_are_read_as_they_were_written(
     spark: SparkSession, tmp_path: Path, sealed: int
 ) -> None:
