@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.options import ConnectOptions, TlsOptions
     from groupcomm_client.trio_loop import connect, input_lines, run
+    from groupcomm_client.typed import TypedMessage, WrongValue
 
 __all__ = [
     "EARLIEST",
@@ -121,11 +122,13 @@ __all__ = [
     "TlsOptions",
     "Transition",
     "TrustedKeys",
+    "TypedMessage",
     "Undeliverable",
     "Unfiltered",
     "Unreadable",
     "Untrusted",
     "ViewId",
+    "WrongValue",
     "aio",
     "blocking",
     "committed",
@@ -165,6 +168,7 @@ _HOMES: Final = {
     "groupcomm_client.history.subscription": ("Subscription",),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),
     "groupcomm_client.trio_loop": ("connect", "input_lines", "run"),
+    "groupcomm_client.typed": ("TypedMessage", "WrongValue"),
     "": (
         *("aio", "blocking", "committed", "coordination"),
         *("end_to_end", "filters", "spread_api"),

@@ -15,6 +15,7 @@ connection: its file descriptor is readable when `receive` has something to retu
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple
 
 from groupcomm.errors import Code, SessionEnded
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from groupcomm_client.end_to_end.credentials import GroupSecret
     from groupcomm_client.history.blocking import BlockingSubscription
     from groupcomm_client.history.subscription import Begin
+    from groupcomm_client.typed import BlockingTyped
 
 __all__ = ["BlockingConnection", "connect", "open_connection", "run"]
 
@@ -258,6 +260,12 @@ class BlockingConnection:
         for event in self:
             if isinstance(event, Message):
                 yield event
+
+    def typed(self, model: type[T] | UnionType) -> "BlockingTyped[T]":
+        """Return calls that send and receive values of a type; see `Connection.typed`."""
+        from groupcomm_client.typed import BlockingTyped  # noqa: PLC0415 - few use it
+
+        return BlockingTyped(self.awaited.typed(model))
 
     def ask(self, question: str) -> dict[str, Any]:
         """Ask the daemon about its status; see `groupcomm_client.Connection.ask`."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from types import UnionType
+from typing import TYPE_CHECKING, TypeVar
 
 from groupcomm.events import Message
 from groupcomm_client.basic_connection import BasicConnection, Destinations
@@ -11,6 +12,9 @@ from groupcomm_client.without_views import check_views
 if TYPE_CHECKING:
     from groupcomm_client.coordination.working import Worker
     from groupcomm_client.history.subscription import Begin, Subscription
+    from groupcomm_client.typed import Typed
+
+T = TypeVar("T")
 
 __all__ = ["Connection", "Destinations"]
 
@@ -82,3 +86,16 @@ class Connection(BasicConnection):
 
         ways = {"stable": stable, "compacted": compacted}
         return subscribe(self, groups, start, gap_wait_s=gap_wait_s, **ways)
+
+    def typed(self, model: type[T] | UnionType) -> "Typed[T]":
+        """Return calls that send and receive values of a type as messages; see typed.py.
+
+        Args:
+            model: a msgspec struct, an attrs class or a dataclass, or a union of tagged structs.
+
+        Raises:
+            LocalProtocolError: the type has no form in JSON.
+        """
+        from groupcomm_client.typed import Typed  # noqa: PLC0415 - few use it
+
+        return Typed(self, model)

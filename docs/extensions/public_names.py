@@ -34,6 +34,7 @@ MODULES: Final[dict[str, tuple[str, ...] | None]] = {
     "groupcomm.events": None,
     "groupcomm_client.aio": None,
     "groupcomm_client.blocking": None,
+    "groupcomm_client.typed": ("BlockingTyped", "Typed"),
     "groupcomm_client.events": ("Received",),
     "groupcomm_client.connection": ("Connection", "Destinations"),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions", "Resume"),

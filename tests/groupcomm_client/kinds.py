@@ -111,7 +111,7 @@ class AsyncioKind:
 class _AsIfAsync:
     """A blocking connection whose calls are awaited, and have been done by then."""
 
-    def __init__(self, connection: blocking.BlockingConnection) -> None:
+    def __init__(self, connection: Any) -> None:
         self.wrapped = connection
 
     def __getattr__(self, name: str) -> Any:
@@ -126,6 +126,9 @@ class _AsIfAsync:
 
     async def aclose(self) -> None:
         self.wrapped.close()
+
+    def typed(self, model: Any) -> Any:
+        return _AsIfAsync(self.wrapped.typed(model))
 
     @asynccontextmanager
     async def group(self, name: str) -> AsyncIterator[Any]:

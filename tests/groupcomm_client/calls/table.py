@@ -125,6 +125,8 @@ ELSEWHERE: Final = {
     "SP_version": "returns a constant",
     "SP_error": "prints a constant",
     "SP_equal_group_ids": "compares",
+    "Connection.typed": "makes calls, and does nothing else: test_typed.py",
+    "Typed.": "makes the calls of a connection: test_typed.py",
     "SP_get_": "reads a message that has come",
 }
 """Public names that are no calls of a session, by their beginnings, and where they are tested."""
