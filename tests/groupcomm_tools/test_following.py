@@ -236,6 +236,10 @@ def test_jobs_are_done_by_a_command_and_bad_ones_set_aside(both: Shell) -> None:
     assert status == 0
     (aside,) = json.loads(output)["set_aside"]
     assert aside["why"] == "CommandFailed: exit status 3: torn"
+    status, output, _ = both.tell(*look, "--metrics")
+    assert status == 0
+    assert 'groupcomm_work_set_aside{group="pages",set="set"} 1.0' in output.splitlines()
+    assert 'groupcomm_work_workers{group="pages",set="set"} 1.0' in output.splitlines()
     assert both.tell("pub", "pages", given="two\n")[0] == 0
     output, _ = finish(worker)
     assert (output, worker.returncode) == ("two done\n", 0)

@@ -21,6 +21,7 @@ from groupcomm_tools.commands.children import (
 )
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
+from groupcomm_tools.metrics_text import gauge, print_metrics
 
 EXAMPLE: Final = "groupcomm work pages --name printers --at-once 2 -- lp -"
 
@@ -84,6 +85,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--list", action="store_true", help="print the workers, and the jobs that were set aside"
     )
+    shown.add_argument("--metrics", action="store_true", help="print the same for Prometheus")
     shown.add_argument(
         "--put-back", action="store_true", help="have the jobs that were set aside given again"
     )
@@ -100,10 +102,11 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         CannotStart: the command cannot be started any more; the jobs go to other workers.
     """
-    looks = options.list or options.put_back or options.discard
+    looks = options.list or options.metrics or options.put_back or options.discard
     if looks == bool(options.command):
         raise LocalProtocolError(
-            "write a command behind --, such as -- lp -, or one of --list, --put-back, --discard"
+            "write a command behind --, such as -- lp -, or one of --list, --metrics, --put-back,"
+            " --discard"
         )
     if looks:
         trio.run(look, options)
@@ -124,6 +127,8 @@ async def look(options: argparse.Namespace) -> None:
             worker.put_back([each.id for each in aside])
         elif options.discard:
             worker.discard([each.id for each in aside])
+        elif options.metrics:
+            print_metrics(metrics_of(worker, options.group, options.name))
         elif options.json:
             print_json(worker)
         else:
@@ -148,6 +153,23 @@ def print_json(worker: Worker) -> None:
     ]
     workers = {member.name: count for member, count in worker.workers.items()}
     print(json.dumps({"waiting": worker.waiting, "workers": workers, "set_aside": aside}))
+
+
+def metrics_of(worker: Worker, group: str, name: str) -> list[list[object]]:
+    """Return the state of a set as rows of metrics."""
+    labels, at = ("group", "set"), (group, name)
+    jobs = {(*at, member.name): count for member, count in worker.workers.items()}
+    return [
+        gauge("groupcomm_work_waiting", "Jobs that no worker has.", labels, {at: worker.waiting}),
+        gauge("groupcomm_work_workers", "Workers of the set.", labels, {at: len(jobs)}),
+        gauge("groupcomm_work_jobs", "Jobs that a worker has.", (*labels, "worker"), jobs),
+        gauge(
+            "groupcomm_work_set_aside",
+            "Jobs that have failed so often that nobody tries them any more.",
+            labels,
+            {at: len(worker.set_aside)},
+        ),
+    ]
 
 
 class Working(CommandProgram):

@@ -18,7 +18,14 @@ ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = ROOT / "examples" / "monitoring"
 
 SUFFIXES: Final = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
-NAMES: Final = {
+COMMANDS: Final = ROOT / "clients" / "groupcomm_tools" / "commands"
+OF_COMMANDS: Final = {
+    name
+    for file in ("archive_status.py", "work.py")
+    for name in re.findall(r'"(groupcomm_[a-z_]+)"', (COMMANDS / file).read_text())
+}
+"""The metrics of archives and workers, which commands print."""
+NAMES: Final = OF_COMMANDS | {
     metric.name + suffix for metric in METRICS for suffix in SUFFIXES.get(metric.kind, ("",))
 }
 OWN: Final = frozenset(("up", "time"))  # names of Prometheus itself
@@ -72,7 +79,8 @@ def test_alerts_and_the_dashboard_name_metrics_that_there_are(expression: str) -
 def test_there_are_alerts_and_panels() -> None:
     assert len(list(alerts())) >= 12
     assert len(list(queries())) >= 15
-    assert "groupcomm_majority" in set().union(*map(names, alerts()))
+    named = set().union(*map(names, alerts()))
+    assert named >= {"groupcomm_majority", "groupcomm_archives", "groupcomm_work_waiting"}
 
 
 def test_prometheus_accepts_the_alerts(capsys: pytest.CaptureFixture[str]) -> None:
