@@ -35,7 +35,7 @@ PROJECT: Final = HERE.parent.parent
 HOME: Final = Path("usr/lib/groupcomm")
 COMMANDS: Final = {
     "groupcomm": "groupcomm_tools.cli",
-    "groupcommd": "groupcommd.cli",
+    "groupcommd": "groupcommd.__main__",
 }
 PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 SITE: Final = HOME / f"lib/python{PYTHON}/site-packages"
@@ -145,6 +145,8 @@ def build(output: Path) -> tuple[Path, Path]:
         write_all(root / "usr/share")
         compress_manuals(root / "usr/share/man")
         copy(HERE / "groupcommd@.service", root / "lib/systemd/system/groupcommd@.service")
+        unit = "groupcomm-archive@.service"
+        copy(HERE / unit, archive / "lib/systemd/system" / unit)
         copy(HERE / "cluster.toml", root / "etc/groupcomm/cluster.toml")
         add_documents(root / "usr/share/doc/groupcomm")
         add_documents(archive / "usr/share/doc/groupcomm-archive")

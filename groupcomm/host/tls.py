@@ -19,14 +19,16 @@ import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
-from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.wire.packet import Raw
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 PROGRAM: Final = "groupcomm:"
 """The start of the URI of a program to which `groupcomm certs` has issued a certificate."""
@@ -87,6 +89,8 @@ class PeerCertificate:
 
     def is_signed_by(self, authorities: bytes) -> bool:
         """Return whether one of some authorities, in PEM, has signed it directly."""
+        from cryptography import x509  # noqa: PLC0415 - few have certificates, and it takes long
+
         try:
             certificate = x509.load_der_x509_certificate(self.der)
             return any(
@@ -108,7 +112,7 @@ def read_peer_certificate(found: Mapping[str, Any], der: bytes) -> PeerCertifica
     )
 
 
-def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+def _has_signed(authority: "Certificate", certificate: "Certificate") -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):

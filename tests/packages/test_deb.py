@@ -30,6 +30,8 @@ def test_it_brings_all_it_needs_and_runs(tmp_path: Path) -> None:
     ):
         assert name in names
     assert "tests" not in {part for line in names.splitlines() for part in line.split("/")}
+    of_archive = shown("dpkg-deb", "--contents", archive)
+    assert "./lib/systemd/system/groupcomm-archive@.service" in of_archive
     root = tmp_path / "root"
     shown("dpkg-deb", "--extract", package, root)
     library = root / "usr/lib/python3/dist-packages"
