@@ -116,8 +116,9 @@ def daemon_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the files that daemons write by default out of the user's folders."""
+    """Keep the files that daemons write by default out of the user's folders, and contexts."""
     os.environ["STATE_DIRECTORY"] = str(tmp_path_factory.mktemp("state"))
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
 
 
 def pytest_report_header() -> str | None:

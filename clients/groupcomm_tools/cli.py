@@ -128,6 +128,9 @@ GROUPS: Final = {
         ),
     },
     "state and health": {
+        "context": Command(
+            "name the clusters to connect to, and choose among them", "the file cannot be written"
+        ),
         "status": Command(
             "show a daemon's view, ring, sessions and counters",
             "the daemon is between two views",
@@ -259,6 +262,10 @@ def _run_to_end(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Run the verb; raise the error of a group that holds only one."""
+    if "token_file" in vars(options):  # it connects
+        from groupcomm_tools.contexts import apply_context  # noqa: PLC0415 - few verbs need it
+
+        apply_context(options)
     try:
         return int(options.run(options))
     except BaseExceptionGroup as group:

@@ -35,8 +35,8 @@ def add_connection_options(
         type=daemon_addresses,
         metavar="WHERE",
         help="address of the daemon: the path of its socket, HOST:PORT or tls://HOST:PORT;"
-        " several, separated by commas, are tried in turn; default: $GROUPCOMM_ADDRESS, or"
-        " the daemon of this user",
+        " several, separated by commas, are tried in turn; default: $GROUPCOMM_ADDRESS,"
+        " the context in use (groupcomm context), or the daemon of this user",
     )
     for name, what in _FOR_TLS.items():
         parser.add_argument(f"--{name}", type=existing_file, metavar="FILE", help=f"TLS: {what}")
