@@ -226,7 +226,9 @@ def test_group_ids_tell_views_apart_and_have_the_view_of_daemons_in_front() -> N
     assert {len(one) for one in ids.values()} == {12}
     for view in (VIEW, later):
         assert len({one[:8] for (_, at), one in ids.items() if at.view == view}) == 1
-    assert len({one[:8] for one in ids.values()}) == 2
+    assert len({one[:4] for one in ids.values()}) == 2
+    times = {at.view: int.from_bytes(one[4:8], "little") for (_, at), one in ids.items()}
+    assert times == {VIEW: VIEW.counter, later: later.counter}
 
 
 def test_the_offset_leads_to_the_clients_own_set() -> None:
