@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from groupcomm.errors import LocalProtocolError
 from groupcomm.names import check_destination
-from groupcomm.session.frames import encode_bundle_head
+from groupcomm.session.frames import bundle_bytes, encode_bundle_head
 from groupcomm.wire.bundle import (
     BODY_HEAD_BYTES,
     MAX_GROUPS,
@@ -108,8 +108,8 @@ class Bundler:
     """The queue of a client's output.
 
     Attributes:
-        bundle_limit: the most bytes of a body, with TARGET_BYTES for each private name; 0 until it
-            is known.
+        bundle_limit: the most bytes of a body, with TARGET_BYTES for each private name, if its
+            names leave room; 0 until it is known.
         pending_bytes: the bytes that wait: messages with their heads, and other frames.
     """
 
@@ -185,14 +185,15 @@ class Bundler:
     def _start(self, number: int, type_: int, data: bytes, address: Address) -> None:
         """Begin a new bundle, or the fragments of a large message."""
         heads = BODY_HEAD_BYTES + names_bytes(address.groups)
-        room = self.bundle_limit - heads
+        most = bundle_bytes(self.bundle_limit, heads)
+        room = most - heads
         size = MESSAGE_HEAD_BYTES + len(data)
         if size > room:
             part = room - FRAGMENT_HEAD_BYTES
             if part < 1:
                 raise LocalProtocolError(
                     f"the names of {len(address.groups)} groups need {heads} bytes of a bundle;"
-                    f" the daemon takes bundles of {self.bundle_limit}; name fewer groups at once"
+                    f" the daemon takes bundles of {most}; name fewer groups at once"
                 )
             self._open = None
             self._items.append(_Large(address, number, type_, data, part))

@@ -24,7 +24,7 @@ from groupcomm.errors import BadDatagram, Code, ConfigError, LocalProtocolError,
 from groupcomm.events import DaemonView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_user
-from groupcomm.session.bundler import TARGET_BYTES
+from groupcomm.session.bundler import TARGET_BYTES, names_bytes
 from groupcomm.session.daemon_frames import (
     encode_closed,
     encode_view_id,
@@ -38,6 +38,7 @@ from groupcomm.session.frames import (
     PROTOCOL_VERSION,
     FrameKind,
     FrameReader,
+    bundle_bytes,
     decode_alive_untrusted,
     decode_hello_untrusted,
     decode_query_untrusted,
@@ -61,7 +62,7 @@ from groupcomm.session.requests import (
     price_of_frame,
     total,
 )
-from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
+from groupcomm.wire.bundle import BODY_HEAD_BYTES, Bundle, BundleKind, decode_body_untrusted
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm.wire.packet import Raw
 
@@ -484,10 +485,11 @@ class DaemonSession:
             raise SessionError(Code.ILLEGAL_SERVICE, "ordered is for AGREED and SAFE messages only")
         size = len(bundle.body) + TARGET_BYTES * bundle.privates
         if size > self.bundle_limit:
-            raise SessionError(
-                Code.MESSAGE_TOO_LONG,
-                f"a bundle has {size} bytes; the WELCOME allows {self.bundle_limit}",
-            )
+            most = bundle_bytes(self.bundle_limit, BODY_HEAD_BYTES + names_bytes(bundle.groups))
+            if size > most:
+                raise SessionError(
+                    Code.MESSAGE_TOO_LONG, f"a bundle has {size} bytes; the WELCOME allows {most}"
+                )
         self._numbering.check(bundle)
         self.price = price_of_bundle(bundle, frame)
         bundle.address(self.connection, self.user, (0,) * bundle.privates)

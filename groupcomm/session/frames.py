@@ -27,6 +27,18 @@ DAEMON_FRAME_BYTES: Final = 64 * 1024 * 1024
 MIN_BUNDLE_LIMIT: Final = BODY_HEAD_BYTES + 1 + MAX_NAME_BYTES + 23
 """The least bundle limit, 300 bytes: one name of full length, private too, and some data."""
 
+MANY_NAMES_BYTES: Final = 32 * 1024
+"""The most bytes of a bundle that exceeds its limit for its names: 100 of full length fit."""
+
+
+def bundle_bytes(limit: int, heads: int) -> int:
+    """Return the most bytes of a bundle whose head and names need `heads` of them.
+
+    They are the limit in the WELCOME, or twice as many as `heads` if that is more. So a message to
+    many groups is in one bundle, and has one place in the order for all of them.
+    """
+    return max(limit, min(2 * heads, MANY_NAMES_BYTES))
+
 
 class FrameKind(enum.IntEnum):
     """The kind of a frame; kinds from 16 on go from the daemon to the client."""

@@ -52,13 +52,9 @@ ASKED_SHIFT: Final = 2
 """Flags: two bits from here on are the level that its sender has asked for, RELIABLE to CAUSAL,
 where it is sent at a higher one; 0: it is sent as the sender asked."""
 
-PART_SHIFT: Final = 4
-"""Flags: three bits from here on number the parts, from 1, of a message that goes to more groups
-than one bundle can name: each part is the whole message, to some of the groups. 0: no parts."""
-
-MARKED: Final = 0x80
-"""Flag: the three bits at PART_SHIFT are no part, but marks that a client of Spread has set for its
-receivers: the bits 0x10000000 to 0x40000000 of the type of its message."""
+MARKS_SHIFT: Final = 4
+"""Flags: three bits from here on are marks that a client of Spread has set for its receivers: the
+bits 0x10000000 to 0x40000000 of the type of its message."""
 
 BODY_HEAD_BYTES: Final = 21
 _GROUPS_AT: Final = 19  # the length of the groups section, which ends a body's head
@@ -99,7 +95,7 @@ class Bundle:
         targets: connection numbers of the private names among `groups`, in their order.
         kind: a BundleKind, as a plain int.
         level: a ServiceLevel, as a plain int.
-        flags: SELF_DISCARD, BIG_ENDIAN, MARKED, and the bits at ASKED_SHIFT and PART_SHIFT; of a
+        flags: SELF_DISCARD, BIG_ENDIAN, and the bits at ASKED_SHIFT and MARKS_SHIFT; of a
             JOIN WITHOUT_VIEWS.
         message: the number of its first message in the session's count.
         index: the number of the fragment, from 0; otherwise 0.

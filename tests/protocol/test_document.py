@@ -144,6 +144,7 @@ def test_limits_of_sessions() -> None:
         "frame of a client": frames.CLIENT_FRAME_BYTES,
         "frame of a daemon": frames.DAEMON_FRAME_BYTES,
         "least bundle limit": frames.MIN_BUNDLE_LIMIT,
+        "most that many names make of it": frames.MANY_NAMES_BYTES,
         "bundles without a number, of one session": limits.backlog_cap_bytes,
         "output that waits at the daemon, of one session": limits.unreliable_drop_bytes,
         "output that waits at the daemon, of one session, at most": limits.output_cap_bytes,

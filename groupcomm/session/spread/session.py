@@ -15,7 +15,7 @@ from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Verb
-from groupcomm.session.bundler import Bundler, names_bytes
+from groupcomm.session.bundler import Bundler
 from groupcomm.session.daemon_frames import (
     decode_abort_untrusted,
     decode_closed_untrusted,
@@ -65,9 +65,7 @@ from groupcomm.session.spread.views import (
 from groupcomm.wire.bundle import (
     ASKED_SHIFT,
     BIG_ENDIAN,
-    BODY_HEAD_BYTES,
-    MARKED,
-    PART_SHIFT,
+    MARKS_SHIFT,
     SELF_DISCARD,
     Bundle,
     BundleKind,
@@ -75,7 +73,7 @@ from groupcomm.wire.bundle import (
     decode_body_untrusted,
     encode_body,
 )
-from groupcomm.wire.messages import MESSAGE_HEAD_BYTES, decode_messages_untrusted
+from groupcomm.wire.messages import decode_messages_untrusted
 from groupcomm.wire.packet import Raw
 
 CARRIED: Final = (
@@ -106,11 +104,10 @@ PIECE_PARTS: Final = 32
 """The parts for the client after which a piece is over, too: each may be a list of members."""
 
 _ASKED_MASK: Final = 0b11
-_PART_MASK: Final = 0b111
-_MARKS_SHIFT: Final = 28 - PART_SHIFT
+_MARKS_DOWN: Final = 28 - MARKS_SHIFT
 """Between the place of the marks in a type and in the flags of a bundle."""
 
-_MOST_HEADS: Final = 1024
+_MOST_SKIPPED: Final = 1024
 _DELIVER: Final = int(FrameKind.DELIVER)
 _DIFFERENCE: Final = int(FrameKind.DIFFERENCE)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
@@ -158,7 +155,6 @@ class SpreadSession:
         "_bundler",
         "_handshake",
         "_head",
-        "_heads",
         "_heard",
         "_held",
         "_losing",
@@ -197,7 +193,6 @@ class SpreadSession:
         self._losing: set[str] = set()  # groups that lose members to the old view
         self._heard = bytearray()
         self._head: Head | None = None  # the head of a message that has come in part
-        self._heads: dict[MemberId, int] = {}  # first parts of the last messages in parts
         self._number = 0
         self._me: MemberId | None = None
         self._view: ViewId | None = None
@@ -326,35 +321,9 @@ class SpreadSession:
         flags = SELF_DISCARD if head.type & layout.SELF_DISCARD else 0
         flags |= BIG_ENDIAN if head.big_endian else 0
         flags |= asked << ASKED_SHIFT if asked != level else 0
-        if marks := head.type & layout.MARKS:
-            flags |= MARKED | marks >> _MARKS_SHIFT
-        parts = self._split(groups, len(data))
-        for number, part in enumerate(parts, 1):
-            self._number += 1
-            if not marks and len(parts) > 1:
-                flags = flags & ~(_PART_MASK << PART_SHIFT) | number << PART_SHIFT
-            self._bundler.add_message(self._number, head.tag, data, part, level, flags, False)
-
-    def _split(self, groups: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
-        """Return the destinations of a message of `size` bytes in parts; nearly all are one part.
-
-        A message is one part, with one place in the order for all, if it fits a bundle, or if an
-        eighth of each bundle is left for data. The parts of others leave a quarter.
-        """
-        limit = self._bundler.bundle_limit
-        names = names_bytes(groups)
-        if names <= limit * 7 // 8 or BODY_HEAD_BYTES + names + MESSAGE_HEAD_BYTES + size <= limit:
-            return [groups]
-        room = limit * 3 // 4
-        parts: list[tuple[str, ...]] = []
-        for group in groups:
-            if parts and names_bytes((*parts[-1], group)) <= room:
-                parts[-1] = (*parts[-1], group)
-            else:
-                parts.append((group,))
-        if len(parts) > _PART_MASK:
-            raise BadDatagram("groups", f"{len(groups)} groups need {len(parts)} bundles")
-        return parts
+        flags |= (head.type & layout.MARKS) >> _MARKS_DOWN
+        self._number += 1
+        self._bundler.add_message(self._number, head.tag, data, groups, level, flags, False)
 
     # ---- from the daemon ----
 
@@ -531,7 +500,6 @@ class SpreadSession:
         """Forget the messages that a session that has ended has sent in part."""
         for member in view.changed:
             self._reassembly.drop(member, 0)
-            self._heads.pop(member, None)
 
     def _leave(self, group: str, told: list[bytes]) -> None:
         """Note that the client is in a group no more."""
@@ -556,8 +524,6 @@ class SpreadSession:
     def _deliver(self, frame: bytes, told: list[bytes]) -> None:
         sender, _, body = decode_delivery_untrusted(frame)
         bundle = decode_body_untrusted(body)
-        if self._is_again(sender, bundle):
-            return
         try:
             if bundle.kind == _FRAGMENT:
                 self._deliver_part(sender, bundle, body_payload(body), told)
@@ -585,30 +551,14 @@ class SpreadSession:
             self.skipped += 1
             self.skipped_from = sender
             self._skipped[key] = None
-            if len(self._skipped) > _MOST_HEADS:
+            if len(self._skipped) > _MOST_SKIPPED:
                 del self._skipped[next(iter(self._skipped))]
-
-    def _is_again(self, sender: MemberId, bundle: Bundle) -> bool:
-        """Return whether the client has had this message as another of its parts."""
-        part = bundle.flags >> PART_SHIFT & _PART_MASK
-        if not part or bundle.flags & MARKED:
-            return False
-        head = bundle.message - (part - 1)
-        if self._heads.get(sender) == head:
-            return True
-        if bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1:
-            if len(self._heads) >= _MOST_HEADS:
-                self._heads.clear()
-            self._heads[sender] = head
-        return False
 
 
 def _type_bits(bundle: Bundle) -> int:
     """Return the bits of type with which a message reaches clients: those that its sender set."""
     asked = bundle.flags >> ASKED_SHIFT & _ASKED_MASK
-    bits = SERVICES[asked or bundle.level]
-    if bundle.flags & MARKED:
-        bits |= bundle.flags << _MARKS_SHIFT & layout.MARKS
+    bits = SERVICES[asked or bundle.level] | bundle.flags << _MARKS_DOWN & layout.MARKS
     return bits | layout.SELF_DISCARD if bundle.flags & SELF_DISCARD else bits
 
 

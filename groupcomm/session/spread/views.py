@@ -60,8 +60,8 @@ MOST_LISTS: Final = 1024
 MOST_FIELDS: Final = 8192
 """The most names whose fields are kept: names return in each view of their group."""
 
-_ID_BYTES: Final = 12
-_VIEW_BYTES: Final = 8
+_NUMBER_BYTES: Final = 4
+_MOST_TIME: Final = 0x7FFFFFFF  # programs read a signed number
 _SETS = struct.Struct("<II")
 _COUNT = struct.Struct("<I")
 _VIEW = struct.Struct("!QQ")  # of daemons: its counter and incarnation
@@ -74,18 +74,19 @@ Entry: TypeAlias = tuple[str, str, bytes]
 def group_id(group: str, position: Position) -> bytes:
     """Return the 12 bytes that stand for a group's view: equal where its positions are equal.
 
-    The first two numbers of the three are those of the view of the daemons, as Spread's are. Two
-    views of a group within one of these have equal ids once in 2**32 times.
+    The first two numbers of the three are those of the view of the daemons, as Spread's are: the
+    second one rises from view to view like Spread's, which is a time. Two views of a group within
+    one of these have equal ids once in 2**32 times.
     """
     view, time, ring, bundle, message = position
     counter, daemon, incarnation = view
-    whole = _VIEW.pack(counter, incarnation) + daemon.encode()
-    place = _PLACE.pack(time, ring, bundle, message) + group.encode()
-    return _hash(whole, _VIEW_BYTES) + _hash(place, _ID_BYTES - _VIEW_BYTES)
+    whole = _hash(_VIEW.pack(counter, incarnation) + daemon.encode())
+    place = _hash(_PLACE.pack(time, ring, bundle, message) + group.encode())
+    return whole + (counter & _MOST_TIME).to_bytes(_NUMBER_BYTES, "little") + place
 
 
-def _hash(data: bytes, size: int) -> bytes:
-    return hashlib.blake2b(data, digest_size=size, person=b"spread view").digest()
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_NUMBER_BYTES, person=b"spread view").digest()
 
 
 def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
@@ -253,7 +254,7 @@ class SharedChanges:
 
 def encode_transitional(view: GroupView) -> bytes:
     """Return the message that a group's view is over: others may lack the messages after it."""
-    head = Head(TRANSITION, encode_name(view.group), 0, 0, False, _ID_BYTES)
+    head = Head(TRANSITION, encode_name(view.group), 0, 0, False, 3 * _NUMBER_BYTES)
     return encode_head(head) + group_id(view.group, view.id)
 
 

@@ -142,11 +142,19 @@ def test_only_the_last_fragment_asks_for_its_position() -> None:
 def test_names_that_leave_no_room_are_refused_and_take_no_number() -> None:
     pair = Pair(bundle_limit=300)
     with pytest.raises(LocalProtocolError, match="name fewer groups at once"):
-        pair.client.multicast(["x" * 255, "y" * 20], b"data", level=AGREED)
+        pair.client.multicast([f"{n:0255}" for n in range(128)], b"data", level=AGREED)
     assert pair.client.pending_bytes == 0
-    assert pair.client.multicast("x" * 255, b"data", level=AGREED) == 1
-    assert pair.client.multicast("#a#" + "x" * 252, b"d" * 20, level=AGREED) == 2
-    assert [bundle.kind for bundle in pair.bundles()] == [0, *[1] * 4]
+    assert pair.client.multicast([f"{n:0255}" for n in range(127)], b"data", level=AGREED) == 1
+    assert [bundle.kind for bundle in pair.bundles()] == [0]
+
+
+@pytest.mark.parametrize("groups", [["x" * 255], ["#a#" + "x" * 252] * 2, ["y" * 31] * 43])
+def test_a_message_to_many_names_is_in_bundles_of_which_half_is_data(groups: list[str]) -> None:
+    names = sum(1 + len(name) + 8 * name.startswith("#") for name in groups)
+    pair = Pair(bundle_limit=300)
+    pair.client.multicast(groups, bytes(names + 21 - 6), level=AGREED)
+    pair.client.multicast(groups, bytes(names + 21 - 6 + 1), level=AGREED)
+    assert [(bundle.kind, bundle.message) for bundle in pair.bundles()] == [(0, 1), (1, 2), (1, 2)]
 
 
 def test_pop_stops_at_its_limit_and_goes_on_in_order() -> None:

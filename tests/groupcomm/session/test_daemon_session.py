@@ -164,16 +164,31 @@ def test_a_bundle_that_breaks_a_rule_is_refused(frame: bytes, code: Code) -> Non
     assert pair.daemon.backlog_bytes == 0
 
 
+MANY = tuple(f"{number:031}" for number in range(43))
+
+
 @pytest.mark.parametrize(("over", "fits"), [(0, True), (1, False)])
-@pytest.mark.parametrize("groups", [("g",), ("g", "#bob#d2")])
-def test_the_bundle_limit_is_exact(groups: tuple[str, ...], over: int, fits: bool) -> None:
+@pytest.mark.parametrize(
+    ("groups", "most"),
+    [
+        (("g",), 1200),
+        (("g", "#bob#d2"), 1200),
+        (MANY, 2 * (21 + 43 * 32)),
+        ((*MANY, "#bob#d2"), 2 * (21 + 43 * 32 + 16)),
+        (tuple(f"{number:0255}" for number in range(100)), 32 * 1024),
+    ],
+)
+def test_the_bundle_limit_is_exact(
+    groups: tuple[str, ...], most: int, over: int, fits: bool
+) -> None:
     pair = Pair(bundle_limit=1200)
-    names = sum(1 + len(name) for name in groups) + 8 * (len(groups) - 1)
-    frame = bundle_frame(groups=groups, size=1200 - 21 - names - 6 + over)
+    names = sum(1 + len(name) + 8 * (name[0] == "#") for name in groups)
+    frame = bundle_frame(groups=groups, size=most - 21 - names - 6 + over)
     if fits:
         assert len(pair.daemon.receive(frame)) == 1
     else:
-        with pytest.raises(SessionError, match="a bundle has 1201 bytes; the WELCOME allows 1200"):
+        text = f"a bundle has {most + 1} bytes; the WELCOME allows {most}"
+        with pytest.raises(SessionError, match=text):
             pair.daemon.receive(frame)
 
 

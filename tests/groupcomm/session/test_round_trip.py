@@ -6,16 +6,19 @@ from hypothesis import strategies as st
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import Event, MemberId, Message
 from groupcomm.level import ServiceLevel
+from groupcomm.session.bundler import names_bytes
 from groupcomm.session.frames import MIN_BUNDLE_LIMIT
-from groupcomm.wire.bundle import SELF_DISCARD, Bundle
+from groupcomm.wire.bundle import BODY_HEAD_BYTES, SELF_DISCARD, Bundle
 from tests.groupcomm.session.pair import PLENTY, VIEW, Pair
 
 GROUPS = st.lists(
-    st.sampled_from(["g", "größe", "#ann#d1", "#bob#d2", "h" * 200]),
+    st.sampled_from(
+        ["g", "größe", "#ann#d1", "#bob#d2", "h" * 200, *(f"{n:031}" for n in range(9))]
+    ),
     min_size=1,
-    max_size=3,
+    max_size=12,
     unique=True,
-).filter(lambda names: sum(map(len, names)) < 240)
+)
 DATA = st.one_of(
     st.binary(max_size=12),
     st.integers(0, 3000).map(lambda size: (b"0123456789" * 300)[:size]),
@@ -77,7 +80,9 @@ def test_messages_arrive_as_they_were_sent(
             bundles += pair.bundles()
     bundles += pair.bundles()
     assert [number for number, _ in sent] == list(range(start + 1, start + 1 + len(calls)))
-    assert all(len(bundle.body) + 8 * bundle.privates <= limit for bundle in bundles)
+    for bundle in bundles:
+        heads = BODY_HEAD_BYTES + names_bytes(bundle.groups)
+        assert len(bundle.body) + 8 * bundle.privates <= max(limit, 2 * heads)
     assert pair.daemon.backlog_bytes == sum(bundle.size for bundle in bundles)
     flags = {bundle.message: bundle.flags for bundle in bundles}
     for number, call in sent:

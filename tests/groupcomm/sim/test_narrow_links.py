@@ -9,6 +9,8 @@ from groupcomm.level import ServiceLevel
 from groupcomm.link.path_mtu import RAISE_S, PathMtu
 from groupcomm.sim.cluster.cluster import Cluster, sites_by_host
 from groupcomm.sim.network.links import SimulatedLink, equal_links
+from groupcomm.sim.settings import plain_settings
+from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 from tests.groupcomm.sim.test_lost_links import DELAY_S, Sites, texts
 
 LARGEST_BYTES = 1211
@@ -67,6 +69,27 @@ def test_a_view_forms_over_narrow_links_and_large_messages_pass() -> None:
     assert all(path.is_narrow for path in paths(sites))
     assert sites.views == views, "nobody leaves the view for it"
     sites.checked.finish()
+
+
+def test_messages_to_many_long_names_have_one_order_for_members_of_different_groups() -> None:
+    """Their names alone need more than a packet that passes."""
+    links = [attrs.evolve(link, largest_bytes=LARGEST_BYTES) for link in equal_links(2, DELAY_S)]
+    settings = plain_settings(daemons=2, sites=2, links=links)
+    checked = CheckedCluster(with_few_notices(settings))
+    names = [f"{number:031}" for number in range(43)]
+    members = checked.connect(2)
+    for member, name in zip(members, (names[0], names[-1]), strict=True):
+        checked.join(name, [member])
+    for turn in range(10):
+        for member in members:
+            text = f"{turn} {member.name}".encode()
+            member.multicast(names, text, level=ServiceLevel.AGREED)
+        checked.cluster.run(0.005)
+    checked.cluster.run(0.5)
+    one, other = map(texts, members)
+    assert one == other
+    assert len(one) == 20
+    checked.finish()
 
 
 @pytest.mark.long

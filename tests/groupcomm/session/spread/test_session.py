@@ -27,7 +27,12 @@ from groupcomm.session.daemon_frames import (
     encode_welcome,
 )
 from groupcomm.session.differences import ChangeRun, Difference, encode_difference, place_of
-from groupcomm.session.frames import Capability, FrameReader, decode_hello_untrusted
+from groupcomm.session.frames import (
+    MIN_BUNDLE_LIMIT,
+    Capability,
+    FrameReader,
+    decode_hello_untrusted,
+)
 from groupcomm.session.requests import NOTHING, TRANSLATED_WORK
 from groupcomm.session.spread import layout, views
 from groupcomm.session.spread import session as module
@@ -221,7 +226,9 @@ def test_group_ids_tell_views_apart_and_have_the_view_of_daemons_in_front() -> N
     assert {len(one) for one in ids.values()} == {12}
     for view in (VIEW, later):
         assert len({one[:8] for (_, at), one in ids.items() if at.view == view}) == 1
-    assert len({one[:8] for one in ids.values()}) == 2
+    assert len({one[:4] for one in ids.values()}) == 2
+    times = {at.view: int.from_bytes(one[4:8], "little") for (_, at), one in ids.items()}
+    assert times == {VIEW: VIEW.counter, later: later.counter}
 
 
 def test_the_offset_leads_to_the_clients_own_set() -> None:
@@ -369,36 +376,24 @@ def test_a_message_that_is_too_large_is_skipped_and_the_session_goes_on(
 def test_what_was_skipped_is_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELD_BYTES", 1000)
     session = opened()
-    for number in range(1, 3 * module._MOST_HEADS):
+    for number in range(1, 3 * module._MOST_SKIPPED):
         session.translate(parts_of(BEN, number, 3000)[0])
-    assert session.skipped > 2 * module._MOST_HEADS
-    assert len(session._skipped) <= module._MOST_HEADS
+    assert session.skipped > 2 * module._MOST_SKIPPED
+    assert len(session._skipped) <= module._MOST_SKIPPED
 
 
-@pytest.mark.parametrize(("length", "count", "size"), [(31, 32, 10_000), (31, 35, 1), (26, 43, 1)])
+@pytest.mark.parametrize("limit", [MIN_BUNDLE_LIMIT, 1192, 29_862])
+@pytest.mark.parametrize(("count", "size"), [(43, 1), (43, 100_000), (100, 140_000)])
 def test_a_message_to_many_groups_has_one_place_in_the_order_for_all(
-    length: int, count: int, size: int
+    limit: int, count: int, size: int
 ) -> None:
-    """A limit of 1192 bytes is that of the packets of 1340 bytes that daemons send by default."""
-    groups = [b"%0*d" % (length, number) for number in range(count)]
-    (head,) = passed_on(opened(1192), request(16, groups, bytes(size)))
+    """The limits are the least one, and those in clusters with several sites and with one."""
+    groups = [b"%031d" % number for number in range(count)]
+    names = [group.decode() for group in groups]
+    sent = bundles(opened(limit).receive_untrusted(request(16, groups, bytes(size))))
+    assert {(bundle.message, bundle.groups) for bundle in sent} == {(1, tuple(names))}
+    (head,) = passed_on(opened(limit), request(16, groups, bytes(size)))
     assert (head.groups, head.size) == (count, size)
-
-
-def test_a_long_list_of_groups_goes_out_in_parts_and_comes_once() -> None:
-    session = opened()
-    groups = [b"%031d" % number for number in range(100)]
-    parts = bundles(session.receive_untrusted(request(16, groups, b"x")))
-    assert len(parts) > 1
-    assert [group for part in parts for group in part.groups] == [g.decode() for g in groups]
-    told = [
-        session.translate(b"".join(encode_delivery("#ben#b", 2, (1, 0, n), part.body)))
-        for n, part in enumerate(parts[2:])
-    ]
-    assert told[0]
-    assert not any(told[1:])
-    with pytest.raises(BadDatagram):
-        opened(300).receive_untrusted(request(16, groups, b"x"))
 
 
 @pytest.mark.parametrize(
