@@ -22,6 +22,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster, RosterRecord
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import inputs as given
+from groupcomm.engine.backlog import Submitter
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.drain import Drain
 from groupcomm.engine.inputs import (
@@ -49,7 +50,13 @@ from groupcomm.engine.output import CoreOver, Output, Transmission
 from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.engine.protection import make_protection
 from groupcomm.engine.reports import Reports
-from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.roster import (
+    EndRemoved,
+    FloodRoster,
+    RosterManager,
+    TellRoster,
+    UseRoster,
+)
 from groupcomm.engine.segmentation import Segments
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.stalls import Stalls
@@ -73,7 +80,7 @@ from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.membership import ControlMessage, Past, RosterNotice
+from groupcomm.wire.membership import Past, RosterNotice
 from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 
 MAX_EARLY = 1024
@@ -104,6 +111,7 @@ class DaemonCore:
         key_manager: manages keys and identities.
         roster_manager: agrees on the daemons that may be members.
         reports: carries what daemons tell operators at other daemons.
+        submitter: has the next step process the view: packets of it, or bundles, have arrived.
         counters: counts of datagrams.
         membership: agrees on views.
         carried_groups: the groups that go from view to view.
@@ -147,13 +155,15 @@ class DaemonCore:
             probe=self.probe,
         )
         self.why_name_taken = self.sessions.why_name_taken
-        self.key_manager = KeyManager(self, self._protection, keys)
-        self.reports = Reports(self)
-        self.roster_manager = RosterManager(self, rosters or RosterRecord())
+        self.submitter = submitter = Submitter(self.sessions.backlog)
+        self.key_manager = KeyManager(start.name, self._protection, keys, submitter, self.counters)
+        self.reports = Reports(submitter)
+        self.roster_manager = RosterManager(
+            start.name, config.roster, rosters or RosterRecord(), submitter, self.counters
+        )
         self._storage = Storage(self.reservation, self.key_manager, self.roster_manager)
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
-        self._touched = False  # whether packets of the view have arrived in this step
         self._view_due = inf  # when the view has something to do
         self.carried_groups = CarriedGroups()
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
@@ -251,6 +261,7 @@ class DaemonCore:
                 | given.RosterNotStored()
             ):
                 self._storage.accept(event, self._now)
+                self._carry_out()
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
             case given.PathMeasured(datagram_bytes):
@@ -272,7 +283,10 @@ class DaemonCore:
             self.reservation.step(now)
         if now >= self.roster_manager.due:
             self.roster_manager.step(now)
-        due = self._touched or self._begun or now >= self._view_due or self._is_unblocked()
+            self._carry_out()
+        due = (
+            self.submitter.is_woken or self._begun or now >= self._view_due or self._is_unblocked()
+        )
         if due or clients:
             self._step_view(now, clients=clients)
         membership.step(now)
@@ -280,6 +294,8 @@ class DaemonCore:
             self._stand_still()
         if self._begun:
             self._step_view(now, clients=clients)
+        if self.roster_manager.effects:
+            self._carry_out()
         if membership.flood.out:
             for destination, packet in membership.flood.out:
                 self.seal_and_send(destination, packet)
@@ -305,6 +321,8 @@ class DaemonCore:
             self._view_due = view_state.deadline
         elif view_state is not None:  # what is left now, the end of the view need not do at once
             self._view_due = self._now if view_state.delivery.deliver_left() else inf
+        if self.roster_manager.effects:
+            self._carry_out()
         if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
         self.sessions.complete(output)
@@ -361,7 +379,7 @@ class DaemonCore:
         view_state = self.view_state
         if view_state is None or self.membership.state is not _OPERATIONAL:
             return
-        self._touched = False
+        self.submitter.is_woken = False
         if self._begun:
             self._begun = False
             early, self._early = self._early, []
@@ -395,12 +413,8 @@ class DaemonCore:
             self.leaving.begun = True
             self.drain.end()
             self.sessions.close_all("the daemon is being stopped")
-            self.wake()
-
-    def wake(self) -> None:
-        """Have the next step come soon and process waiting bundles."""
-        self._touched = True
-        self.deadline = self._now
+            self.submitter.wake()
+            self.deadline = self._now
 
     # ---- outside steps ----
 
@@ -439,9 +453,11 @@ class DaemonCore:
             case Evict(name):
                 key_manager.evict(name)
             case RetireKey(number=number, without_missing=anyway):
-                key_manager.retire(number, without_missing=anyway)
+                key_manager.retire(number, self.config, without_missing=anyway)
             case ChangeRoster(change=change, forced=forced):
                 self.roster_manager.change(change, forced=forced)
+                self._carry_out()
+        self.deadline = self._now
 
     def report(self, payload: bytes) -> None:
         """Report to all daemons of the view, whose shells get it with `Output.reports`.
@@ -450,6 +466,7 @@ class DaemonCore:
             LocalProtocolError: the report is too long.
         """
         self.reports.send(payload)
+        self.deadline = self._now
 
     def status(self, now: float, *, least_output: int = 0) -> Status:
         """Return all facts but groups; of sessions those with so many bytes of output at least."""
@@ -500,7 +517,7 @@ class DaemonCore:
                 self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
             elif view_state is not None and key == view_state.key:
                 if self.membership.state is _OPERATIONAL:
-                    self._touched = True
+                    self.submitter.is_woken = True
                     view_state.receive(kind, packet, sender, self._now)
             elif (coming := self.membership.coming) is not None and key == coming.key:
                 if len(self._early) < MAX_EARLY:
@@ -519,20 +536,25 @@ class DaemonCore:
         """Send a packet of a stream to the ring."""
         self._out.append((None, self.segments.seal(packet, self._protection.seal)))
 
-    # ---- the context of the roster manager ----
+    # ---- rosters ----
 
-    def flood_roster(self, notice: ControlMessage) -> None:
-        """Send a roster to all daemons of the roster that counts."""
-        self.membership.flood.send_all(notice)
-        self.wake()
+    def _carry_out(self) -> None:
+        """Do what the roster manager has decided."""
+        effects, self.roster_manager.effects = self.roster_manager.effects, []
+        for effect in effects:
+            match effect:
+                case FloodRoster(notice):
+                    self.membership.flood.send_all(notice)
+                case UseRoster(roster, stored):
+                    self._use_roster(roster, stored=stored)
+                case TellRoster():
+                    self.membership.comparison.tell_roster(self._now)
+                case EndRemoved():
+                    self.leaving.remove(self._now)
+                    self.leave()
 
-    def use_roster(self, roster: Roster, *, stored: bool) -> None:
-        """Use this roster from now on; the shell learns it with the output of this step.
-
-        Args:
-            roster: the roster.
-            stored: whether others may learn it, too: a daemon that it does not have ends then.
-        """
+    def _use_roster(self, roster: Roster, *, stored: bool) -> None:
+        """Use this roster from now on; the shell learns it with the output of this step."""
         self.config = self.config.with_roster(roster)
         self._output.roster = roster
         self._update_near()
@@ -540,15 +562,11 @@ class DaemonCore:
         self._protection.use_daemons(roster.names, self.config.former, roster.number)
         self.membership.use_config(self.config, self._now)
         if stored:
-            self.tell_roster()
+            self.membership.comparison.tell_roster(self._now)
         else:
             self.membership.comparison.hold_roster()
         if self.view_state is not None and self.membership.state is _OPERATIONAL:
             self._use_links(self.view_state)
-
-    def tell_roster(self) -> None:
-        """Tell others the roster that counts from now on: the disk holds it."""
-        self.membership.comparison.tell_roster(self._now)
 
     def _use_links(self, view_state: ViewState) -> None:
         """Route packets of the view by the links of the roster that counts."""
@@ -569,11 +587,6 @@ class DaemonCore:
         if near != self.near:
             self.near = self._output.near = near
 
-    def end_removed(self) -> None:
-        """Leave, as the roster that counts does not have this daemon any more."""
-        self.leaving.remove(self._now)
-        self.leave()
-
     # ---- the context of membership ----
 
     def on_roster(self, notice: RosterNotice) -> bool:
@@ -589,7 +602,7 @@ class DaemonCore:
         self._early.clear()
 
     def _stand_still(self) -> None:
-        self._touched = False
+        self.submitter.is_woken = False
         self._view_due = inf
 
     @property
@@ -655,6 +668,7 @@ class DaemonCore:
         config = self.config
         if self.view_state is not None and recovered_set is not None:
             self._finish(self.view_state, view, transitional_members)
+            self._carry_out()
         self.probe.installed(view)
         self._history.installed = view
         self.reservation.renew(self._now)

@@ -385,7 +385,7 @@ def status_of(core: StatusContext, now: float, least_output: int = 0) -> Status:
         ),
         traffic=_traffic(core),
         datagrams=_datagrams(core),
-        keys=_keys(core.key_manager),
+        keys=_keys(core.key_manager, core.config),
         drain=core.drain.status(now) if core.drain.begun else None,
     )
 
@@ -524,11 +524,12 @@ def _datagrams(core: StatusContext) -> DatagramStatus:
     )
 
 
-def _keys(key_manager: KeyManager) -> KeyStatus:
+def _keys(key_manager: KeyManager, config: CoreConfig) -> KeyStatus:
+    described = None if key_manager.keys is None else key_manager.describe(config.daemons)
     return KeyStatus(
         missing_key=key_manager.missing_key,
         named_key=key_manager.named_key,
         evicted=key_manager.is_evicted,
-        eviction=key_manager.eviction,
-        description=key_manager.describe() if key_manager.keys is not None else None,
+        eviction=key_manager.find_eviction(config.roster),
+        description=described,
     )

@@ -279,7 +279,8 @@ def test_a_removed_daemon_whose_others_do_not_follow_leaves_after_a_while() -> N
         return core.leaving.others_follow(core._now)
 
     assert follow(), "it was not removed"
-    core.end_removed()
+    core.leaving.remove(core._now)
+    core.leave()
     assert not follow()
     core._now += FOLLOW_S - 0.001
     assert not follow()

@@ -300,7 +300,7 @@ def test_a_message_is_charged_for_its_receivers_and_a_join_for_the_members() -> 
     more = 40 // RECEIVERS_A_UNIT
     prices = [after - before for before, after in pairwise(waits)]
     assert prices == [1, 1 + more, 1 + more, BUNDLE_PRICES[BundleKind.JOIN].work + more]
-    clients.core.wake()
+    clients.core.submitter.wake()
     clients.step()
     assert sessions.by_connection[sender].backlog_work == 0
 
@@ -337,7 +337,7 @@ def test_the_requests_of_a_session_that_are_under_way_cause_so_much_work_and_no_
     assert MOST_BACKLOG_WORK <= session.backlog_work < MOST_BACKLOG_WORK + 21
     assert len(sessions.backlog) == -(-MOST_BACKLOG_WORK // 21)
     assert session.stalled
-    clients.core.wake()
+    clients.core.submitter.wake()
     for step in range(1, MOST_BACKLOG_WORK):
         clients.step_once(now=step * STALL_S)
     assert session.backlog_work == 0
