@@ -36,7 +36,7 @@ from groupcomm.engine.inputs import (
     RetireKey,
 )
 from groupcomm.engine.keys import KeyManager
-from groupcomm.engine.leaving import Leaving
+from groupcomm.engine.leaving import LeaveProgress, Leaving
 from groupcomm.engine.news import (
     AccessNews,
     MembershipNews,
@@ -175,7 +175,7 @@ class DaemonCore:
         self._now = now
         self._stalls = Stalls(config.timing.token_timeout_s)
         self.drain = Drain(self.sessions)
-        self.leaving = Leaving(self, config.leave_timeout_s)
+        self.leaving = Leaving(config.leave_timeout_s)
         self.membership = Membership(config, start, self, self.reservation)
         self.membership.gather(GatherReason.STARTED, now)
         self.near: frozenset[str] = frozenset()
@@ -323,7 +323,8 @@ class DaemonCore:
             self._view_due = self._now if view_state.delivery.deliver_left() else inf
         if self.roster_manager.effects:
             self._carry_out()
-        if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
+        waits_to_leave = self.leaving.begun and not self.membership.leaving
+        if waits_to_leave and self.leaving.may_go(self._leave_progress(), self._now):
             self.membership.leave(self._now)
         self.sessions.complete(output)
         if self.reports.arrived:
@@ -415,6 +416,21 @@ class DaemonCore:
             self.sessions.close_all("the daemon is being stopped")
             self.submitter.wake()
             self.deadline = self._now
+
+    def _leave_progress(self) -> LeaveProgress | None:
+        """Return the duties that are left before this daemon may leave; None without a view."""
+        view_state, membership = self.view_state, self.membership
+        if view_state is None:
+            return None
+        return LeaveProgress(
+            others_differ=membership.others_differ,
+            state=membership.state,
+            is_complete=view_state.delivery.complete,
+            is_settled=view_state.is_settled,
+            sessions=self.sessions.unfinished,
+            bundles=self.sessions.backlog.size,
+            packets=view_state.unsettled_packets,
+        )
 
     # ---- outside steps ----
 

@@ -227,11 +227,6 @@ class LocalSessions:
         """Return the number of sessions that other daemons know."""
         return sum(session.is_known for session in self.by_connection.values())
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether other daemons know of no session any more."""
-        return not self.unfinished
-
     def _principal_of(self, daemon: int, connection: int) -> str:
         known = None if self._table is None else self._table.sessions.get((daemon, connection))
         return "" if known is None else known.principal

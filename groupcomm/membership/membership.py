@@ -188,6 +188,12 @@ class Membership:
         return tuple(sorted(found))
 
     @property
+    def others_differ(self) -> bool:
+        """Return whether all other members of the view say that they have other settings."""
+        others = set() if self.view is None else self.view.numbers - {self._me}
+        return all(number in self.peers and self.peers[number].differs for number in others)
+
+    @property
     def coming(self) -> View | None:
         """Return the view that was agreed to and is not installed yet; None without one."""
         agreed, done = self._agreement, self.state is MembershipState.OPERATIONAL

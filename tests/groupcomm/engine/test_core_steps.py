@@ -276,7 +276,9 @@ def test_a_removed_daemon_whose_others_do_not_follow_leaves_after_a_while() -> N
     core = cluster.cores["c"]
 
     def follow() -> bool:
-        return core.leaving.others_follow(core._now)
+        progress = core._leave_progress()
+        assert progress is not None
+        return core.leaving.others_follow(progress, core._now)
 
     assert follow(), "it was not removed"
     core.leaving.remove(core._now)
