@@ -20,7 +20,7 @@ from math import inf
 from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster, RosterRecord
-from groupcomm.config.view import Incarnation, Start, View
+from groupcomm.config.view import Start, View
 from groupcomm.engine import inputs as given
 from groupcomm.engine.backlog import Submitter
 from groupcomm.engine.counters import Counters
@@ -76,11 +76,9 @@ from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.stream.packer import bundle_room
-from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.membership import Past, RosterNotice
 from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 
 MAX_EARLY = 1024
@@ -176,7 +174,16 @@ class DaemonCore:
         self._stalls = Stalls(config.timing.token_timeout_s)
         self.drain = Drain(self.sessions)
         self.leaving = Leaving(config.leave_timeout_s)
-        self.membership = Membership(config, start, self, self.reservation)
+        self.membership = Membership(
+            config,
+            start,
+            self,
+            self.reservation,
+            self.physical,
+            probe=self.probe,
+            forget=self._protection.forget_start,
+            on_roster=self.roster_manager.on_notice,
+        )
         self.membership.gather(GatherReason.STARTED, now)
         self.near: frozenset[str] = frozenset()
         self._update_near()
@@ -605,75 +612,24 @@ class DaemonCore:
 
     # ---- the context of membership ----
 
-    def on_roster(self, notice: RosterNotice) -> bool:
-        """See MembershipContext."""
-        return self.roster_manager.on_notice(notice, self._now)
-
-    def freeze(self) -> None:
-        """Freeze the present view: nothing is numbered or delivered in it from now on."""
+    def freeze(self) -> ViewChange | None:
+        """Freeze the present view, and return its change; see MembershipContext."""
         if self.membership.state is _OPERATIONAL:
             self._history.stop(self._now)
         self._stand_still()
         self.segments.size.end_view()
         self._early.clear()
+        return None if self.view_state is None else self.view_state.view_change
 
     def _stand_still(self) -> None:
         self.submitter.is_woken = False
         self._view_due = inf
 
     @property
-    def past(self) -> Past | None:
-        """Return the holdings of the frozen view; None before the first view."""
-        return self.view_state.view_change.past if self.view_state is not None else None
-
-    @property
-    def clock(self) -> int:
-        """Return the last known stamp, in microseconds."""
-        return self.view_state.clock.value if self.view_state is not None else 0
-
-    @property
     def used(self) -> int:
         """Return the highest connection number that may have been used, here or by others."""
         seen = 0 if self.view_state is None else self.view_state.delivery.highest_connection
         return max(self.sessions.connection_numbers.last, seen) - self.config.starts.connection
-
-    def reading(self, now: float) -> int:
-        """Return physical time, in microseconds."""
-        return self.physical.read(now)
-
-    def set_reading(self, now: float, reading: int) -> None:
-        """Correct physical time, which was wrong by more than is followed."""
-        self.physical.correct(now, reading)
-
-    def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
-        """Return, per ring, the ranges of the recovered set that are not held here."""
-        assert self.view_state is not None
-        return self.view_state.view_change.missing(recovered_set)
-
-    def old_packet(self, ring: int, number: int) -> bytes | None:
-        """Return a whole packet of the frozen view; None if it is not held here."""
-        assert self.view_state is not None
-        packet = self.view_state.streams[ring].packets.get(number)
-        return packet.raw if packet is not None else None
-
-    def accept_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Accept a packet of the frozen view; return its ring and number if it is new here."""
-        assert self.view_state is not None
-        return self.view_state.view_change.receive_repair(packet, recovered_set)
-
-    @property
-    def old(self) -> ViewChange:
-        """Return the change of the frozen view, which exists."""
-        assert self.view_state is not None
-        return self.view_state.view_change
-
-    def bind(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> None:
-        """Take the obligation to treat the old view as these members do.
-
-        This daemon holds the recovered set, and has said so.
-        """
-        assert self.view_state is not None
-        self.view_state.view_change.accept_obligation(recovered_set, transitional_members)
 
     def install(
         self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
@@ -705,10 +661,6 @@ class DaemonCore:
         assert self.view_state is not None
         self.view_state.reroute(links, self._now)
         self._view_due = self._now
-
-    def forget(self, number: int, incarnation: Incarnation) -> None:
-        """Forget a start of a daemon: it is over."""
-        self._protection.forget_start(number, incarnation)
 
     def _finish(self, old: ViewState, view: View, transitional_members: frozenset[int]) -> None:
         members = tuple(old.view.daemons[index] for index in sorted(transitional_members))

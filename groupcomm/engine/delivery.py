@@ -141,6 +141,7 @@ class Delivery:
 
     Attributes:
         streams: the streams, by ring.
+        clock: the clock of the ring.
         announcements: the announcements of the daemons of the view.
         complete: whether all announcements have come, and the groups are known and shown.
         order: decides when bundles are delivered.
@@ -153,7 +154,6 @@ class Delivery:
     __slots__ = (
         "_beginning",
         "_carried",
-        "_clock",
         "_early",
         "_first_connection",
         "_is_known",
@@ -170,6 +170,7 @@ class Delivery:
         "_unreliable_seen",
         "_waits",
         "announcements",
+        "clock",
         "complete",
         "groups",
         "holds_packets",
@@ -219,7 +220,7 @@ class Delivery:
         self._early: deque[Bundle] = deque()  # released, and left to a later step
         self.holds_packets = False
         self._ring_of = view.ring_of
-        self._clock = clock
+        self.clock = clock
         self._sessions = sessions
         self._probe = probe
         self._waits = OrderedWaits()
@@ -292,7 +293,7 @@ class Delivery:
         held_before = stream.held
         stream.accept(packet)
         self._moved = self.holds_packets = True
-        self._clock.follow(packet.time)
+        self.clock.follow(packet.time)
         self._probe.held(packet.ring, packet.number, packet.time)
         self.order.accept(packet, held_before)
 
@@ -306,7 +307,7 @@ class Delivery:
 
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         """Process a horizon of a ring."""
-        self._clock.follow(value)
+        self.clock.follow(value)
         if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
             self._moved = True
 

@@ -323,8 +323,8 @@ def test_a_daemon_without_a_view_has_no_groups() -> None:
         now=0.0,
         wall=0.0,
     )
-    assert (core.groups(), core.members("g"), core.streams, core.clock) == ({}, (), [], 0)
-    assert core.past is None
+    assert (core.groups(), core.members("g"), core.streams) == ({}, (), [])
+    assert core.freeze() is None
     assert core.near == frozenset("b")
 
 
