@@ -14,7 +14,7 @@ A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline
 `heard`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from groupcomm.clocks.ring_clock import PhysicalClock
@@ -46,7 +46,7 @@ from groupcomm.engine.news import (
     TokenWatch,
     ViewHistory,
 )
-from groupcomm.engine.output import CoreOver, Output, Transmission
+from groupcomm.engine.output import Output, Transmission
 from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.engine.protection import make_protection
 from groupcomm.engine.reports import Reports
@@ -58,17 +58,17 @@ from groupcomm.engine.roster import (
     UseRoster,
 )
 from groupcomm.engine.segmentation import Segments
+from groupcomm.engine.sender import Sender
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.stalls import Stalls
 from groupcomm.engine.status import Status, status_of
 from groupcomm.engine.storage import Storage
-from groupcomm.engine.view import ViewState
+from groupcomm.engine.view import ViewParts, ViewState
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership
-from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import GatherReason, MembershipState
@@ -76,9 +76,7 @@ from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.stream.packer import bundle_room
-from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
-from groupcomm.wire.data import DataPacket
 from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 
 MAX_EARLY = 1024
@@ -117,6 +115,7 @@ class DaemonCore:
         reservation: the view counters that its disk reserves.
         near: the other daemons to which datagrams for the site go.
         segments: sizes of packets and datagrams.
+        sender: makes datagrams of packets.
         drain: the time before that in which its programs move.
         leaving: its end in order.
     """
@@ -144,6 +143,7 @@ class DaemonCore:
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self.segments = Segments(config.packet_limit, start.name)
+        self.sender = Sender(self._protection, self.segments)
         self.reservation = reserved_by(start, self.physical.read, now)
         self.sessions = LocalSessions(
             start.name,
@@ -162,14 +162,23 @@ class DaemonCore:
         self._storage = Storage(self.reservation, self.key_manager, self.roster_manager)
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
-        self._view_due = inf  # when the view has something to do
         self.carried_groups = CarriedGroups()
+        self._parts = ViewParts(
+            physical=self.physical,
+            sessions=self.sessions,
+            key_manager=self.key_manager,
+            roster_manager=self.roster_manager,
+            reports=self.reports,
+            carried_groups=self.carried_groups,
+            counters=self.counters,
+            probe=self.probe,
+            segments=self.segments,
+            sender=self.sender,
+        )
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # the output of the present step
-        self._out: list[Transmission] = self._output.datagrams
         self._history = ViewHistory(now)
         self._token_watch = TokenWatch(config.timing.token_timeout_s)
-        self._is_over = False  # whether the shell knows that this start is over
         self._now = now
         self._stalls = Stalls(config.timing.token_timeout_s)
         self.drain = Drain(self.sessions)
@@ -199,11 +208,6 @@ class DaemonCore:
         """Return the state of membership."""
         return self.membership.state
 
-    @property
-    def streams(self) -> list[Stream]:
-        """Return the streams of the present view, by ring."""
-        return [] if self.view_state is None else self.view_state.streams
-
     # ---- one step ----
 
     def step(self, now: float, datagrams: Sequence[bytes], inputs: Sequence[Input]) -> Output:
@@ -216,7 +220,7 @@ class DaemonCore:
             datagrams: the received datagrams; no bytes in them make this raise.
             inputs: all other events, in order; no bytes of clients make this raise.
         """
-        out = self._out = list[Transmission]()
+        out = self.sender.datagrams = list[Transmission]()
         output = self._output = Output(out)
         late_s, stalls = now - self.deadline, self._stalls
         paused = late_s > stalls.pause_s
@@ -274,14 +278,15 @@ class DaemonCore:
             case given.PathMeasured(datagram_bytes):
                 self.segments.size.use_path(datagram_bytes)
             case given.DrainRequested():
-                self._begin_drain(event)
+                if not self.leaving.begun:  # a daemon that is leaving continues to leave
+                    self.drain.begin(event, self._now)
             case given.LeaveRequested():
                 self.leave()
             case _:
                 self.sessions.accept(event)
 
     def _step(self, now: float, *, clients: bool) -> None:
-        membership = self.membership
+        membership, view_state = self.membership, self.view_state
         if clients:
             self.reservation.keep_ahead(
                 self.sessions.connection_numbers.last - self.config.starts.connection, now
@@ -291,26 +296,26 @@ class DaemonCore:
         if now >= self.roster_manager.due:
             self.roster_manager.step(now)
             self._carry_out()
-        due = (
-            self.submitter.is_woken or self._begun or now >= self._view_due or self._is_unblocked()
-        )
-        if due or clients:
+        due = clients or self.submitter.is_woken or self._begun
+        if due or (view_state is not None and now >= view_state.deadline) or self._is_unblocked():
             self._step_view(now, clients=clients)
         membership.step(now)
         if membership.state is MembershipState.LEFT:
-            self._stand_still()
+            self.freeze()
         if self._begun:
             self._step_view(now, clients=clients)
         if self.roster_manager.effects:
             self._carry_out()
         if membership.flood.out:
             for destination, packet in membership.flood.out:
-                self.seal_and_send(destination, packet)
+                self.sender.send(destination, packet)
             membership.flood.out.clear()
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        due = min(self.membership.deadline, self._view_due, self.roster_manager.due)
+        due = min(self.membership.deadline, self.roster_manager.due)
+        if self.view_state is not None:
+            due = min(due, self.view_state.deadline)
         if self._now < self.leaving.follow_until:
             due = min(due, self.leaving.follow_until)
         due = min(due, self.sessions.due, self.leaving.due)
@@ -325,9 +330,8 @@ class DaemonCore:
         view_state, output = self.view_state, self._output
         if view_state is not None and self.membership.state is _OPERATIONAL:
             view_state.deliver()
-            self._view_due = view_state.deadline
         elif view_state is not None:  # what is left now, the end of the view need not do at once
-            self._view_due = self._now if view_state.delivery.deliver_left() else inf
+            view_state.deliver_left(self._now)
         if self.roster_manager.effects:
             self._carry_out()
         waits_to_leave = self.leaving.begun and not self.membership.leaving
@@ -368,14 +372,7 @@ class DaemonCore:
         if news:
             output.news = news
         if membership.state is MembershipState.LEFT:
-            output.over = self._end_once()
-
-    def _end_once(self) -> CoreOver | None:
-        """Return the end of this start, once; None while it runs."""
-        if self._is_over:
-            return None
-        self._is_over = True
-        return self.leaving.end(self.roster_manager.record.agreed)
+            output.over = self.leaving.pop_end(self.roster_manager.record.agreed)
 
     def _is_unblocked(self) -> bool:
         """Return whether the client that all senders waited for has read meanwhile."""
@@ -399,17 +396,11 @@ class DaemonCore:
         delivery = view_state.delivery
         view_state.ring.flow.blocked = slow or (delivery.unfinished and delivery.is_behind)
         view_state.step(now, clients=clients)
-        self._view_due = view_state.deadline
         if view_state.several:
             for daemon in view_state.pop_unreached():
                 self.membership.on_unreached(daemon, now)
         if (failure := view_state.ring_failure) is not None:
             self.membership.gather(failure, now)
-
-    def _begin_drain(self, request: given.DrainRequested) -> None:
-        """Have the programs move, then leave; a daemon that is leaving continues to leave."""
-        if not self.leaving.begun:
-            self.drain.begin(request, self._now)
 
     def leave(self) -> None:
         """Leave in order: end the sessions, wait until all members hold all packets, tell the
@@ -497,18 +488,12 @@ class DaemonCore:
 
     def groups(self) -> Mapping[str, int]:
         """Return the number of members of each group, by the deliveries of this daemon."""
-        return {name: len(members) for name, members in self._groups.items()}
+        groups = {} if self.view_state is None else self.view_state.groups
+        return {name: len(members) for name, members in groups.items()}
 
     def members(self, group: str) -> Sequence[Member]:
         """Return the members of a group, in the order in which they joined; () if it has none."""
-        return tuple(self._groups.get(group, ()))
-
-    @property
-    def _groups(self) -> Mapping[str, Collection[Member]]:
-        view_state = self.view_state
-        if view_state is None or not view_state.delivery.complete:
-            return {}
-        return view_state.delivery.groups.table.groups
+        return () if self.view_state is None else tuple(self.view_state.groups.get(group, ()))
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
         """Return the facts for choosing among networks; see `Membership.heard`."""
@@ -551,14 +536,6 @@ class DaemonCore:
             self.counters.note_violation(error)
             self.membership.on_broken(sender, error, self._now)
 
-    def seal_and_send(self, destination: str | None, packet: bytes) -> None:
-        """Send to a daemon, or to all others of the site."""
-        self._out.append((destination, self._protection.seal(destination, packet)))
-
-    def send_data(self, packet: DataPacket) -> None:
-        """Send a packet of a stream to the ring."""
-        self._out.append((None, self.segments.seal(packet, self._protection.seal)))
-
     # ---- rosters ----
 
     def _carry_out(self) -> None:
@@ -589,15 +566,7 @@ class DaemonCore:
         else:
             self.membership.comparison.hold_roster()
         if self.view_state is not None and self.membership.state is _OPERATIONAL:
-            self._use_links(self.view_state)
-
-    def _use_links(self, view_state: ViewState) -> None:
-        """Route packets of the view by the links of the roster that counts."""
-        view = view_state.view
-        names = [daemon.name for daemon in view.daemons]
-        joined = [(names[one], names[other]) for one, other in view.links]
-        if view_state.use_delays(link_delays_us(self.config, joined), self._now):
-            self._view_due = self._now
+            self.view_state.use_roster(self.config, self._now)
 
     def _update_near(self) -> None:
         """Have the shell send datagrams for the site to these daemons, if they are others.
@@ -616,14 +585,12 @@ class DaemonCore:
         """Freeze the present view, and return its change; see MembershipContext."""
         if self.membership.state is _OPERATIONAL:
             self._history.stop(self._now)
-        self._stand_still()
+        self.submitter.is_woken = False
+        if self.view_state is not None:
+            self.view_state.deadline = inf
         self.segments.size.end_view()
         self._early.clear()
         return None if self.view_state is None else self.view_state.view_change
-
-    def _stand_still(self) -> None:
-        self.submitter.is_woken = False
-        self._view_due = inf
 
     @property
     def used(self) -> int:
@@ -639,7 +606,7 @@ class DaemonCore:
         majority = self.config.has_majority([daemon.name for daemon in view.daemons])
         config = self.config
         if self.view_state is not None and recovered_set is not None:
-            self._finish(self.view_state, view, transitional_members)
+            self.view_state.finish(view, transitional_members)
             self._carry_out()
         self.probe.installed(view)
         self._history.installed = view
@@ -649,10 +616,11 @@ class DaemonCore:
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         announced = self.carried_groups.announce(bundle_room(view.packet_limit), view)
-        self.view_state = ViewState(view, me, announced, self, self._now, majority=majority)
+        here = self._parts, self.config, self._now
+        self.view_state = ViewState(view, me, announced, *here, majority=majority)
         self.sessions.room = self.segments.begin_view(view)
         if self.config is not config:
-            self._use_links(self.view_state)
+            self.view_state.use_roster(self.config, self._now)
         self._begun = True
         self._update_near()
 
@@ -660,22 +628,3 @@ class DaemonCore:
         """Send packets of the present view over these of its links from now on."""
         assert self.view_state is not None
         self.view_state.reroute(links, self._now)
-        self._view_due = self._now
-
-    def _finish(self, old: ViewState, view: View, transitional_members: frozenset[int]) -> None:
-        members = tuple(old.view.daemons[index] for index in sorted(transitional_members))
-        was_complete = old.delivery.complete
-
-        def turn() -> None:
-            self.roster_manager.end_regular()
-            self.probe.transitional(old.view.id, view.id, members)
-            if old.delivery.complete:
-                self.sessions.end_regular([daemon.name for daemon in members])
-
-        finished = old.view_change.finish(turn)
-        assert finished or not was_complete
-        if finished:
-            me = old.view.daemons.index(self.start.daemon)
-            self.carried_groups.replace(old.delivery.groups.table, old.view, me)
-        self.carried_groups.keep_members(members)
-        self.sessions.end()

@@ -79,17 +79,29 @@ class Leaving:
             one that was not removed.
     """
 
-    __slots__ = ("_timeout_s", "begun", "due", "follow_until", "removed", "unfinished")
+    __slots__ = (
+        "_has_ended",
+        "_timeout_s",
+        "begun",
+        "due",
+        "follow_until",
+        "removed",
+        "unfinished",
+    )
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self.begun = False
         self.due = inf
         self.unfinished = ""
+        self._has_ended = False
         self.removed, self.follow_until = False, -inf
 
-    def end(self, roster: Roster | None) -> CoreOver:
-        """Return the way in which it has ended; `roster` is the agreed one."""
+    def pop_end(self, roster: Roster | None) -> CoreOver | None:
+        """Return once the way in which it has ended, then None; `roster` is the agreed one."""
+        if self._has_ended:
+            return None
+        self._has_ended = True
         if self.removed:
             return CoreOver(end=EndReason.REMOVED, unfinished=self.unfinished, roster=roster)
         how = EndReason.CUT_SHORT if self.unfinished else EndReason.LEFT

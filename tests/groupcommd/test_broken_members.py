@@ -28,7 +28,7 @@ def lie(daemons: Daemons) -> None:
     assert core.view_state is not None
     request = TokenRequest(ring=0, daemon=0, hop=2).encode(core.view_state.key)
     core._out = []
-    core.seal_and_send("a", request)
+    core.sender.send("a", request)
     daemons.network.carry("b", core._out)
 
 

@@ -70,7 +70,7 @@ def test_the_next_step_is_due_when_the_first_part_has_something_to_do() -> None:
     usual = after(core)
     assert 0.001 < usual < inf
     parts: list[tuple[Any, str]] = [
-        (core, "_view_due"),
+        (core.view_state, "deadline"),
         (core.leaving, "due"),
         (core.roster_manager, "_flood_at"),
         (core.sessions.names, "due"),
@@ -323,7 +323,7 @@ def test_a_daemon_without_a_view_has_no_groups() -> None:
         now=0.0,
         wall=0.0,
     )
-    assert (core.groups(), core.members("g"), core.streams) == ({}, (), [])
+    assert (core.groups(), core.members("g"), core.view_state) == ({}, (), None)
     assert core.freeze() is None
     assert core.near == frozenset("b")
 

@@ -152,15 +152,15 @@ def site_without_a_link(_right: Right) -> Right:
     return check_links
 
 
-@roster_mutant((DaemonCore, "_use_links"), sites=SITES)
+@roster_mutant((ViewState, "use_roster"), sites=SITES)
 def links_change_at_the_first_daemon(right: Right) -> Right:
     """Only the first daemon of a view routes by the delays of a new roster."""
 
-    def use_links(self: DaemonCore, view_state: ViewState) -> None:
-        if view_state.view.daemons[0].name == self.start.name:
-            right(self, view_state)
+    def use_roster(self: ViewState, config: CoreConfig, now: float) -> None:
+        if self._me == 0:
+            right(self, config, now)
 
-    return use_links
+    return use_roster
 
 
 @roster_mutant((Roster, "supersedes"))
