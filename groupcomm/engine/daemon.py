@@ -61,7 +61,7 @@ from groupcomm.engine.segmentation import Segments
 from groupcomm.engine.sender import Sender
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.stalls import Stalls
-from groupcomm.engine.status import Status, status_of
+from groupcomm.engine.status import ClockStatus, Status
 from groupcomm.engine.storage import Storage
 from groupcomm.engine.view import ViewParts, ViewState
 from groupcomm.engine.view_change import ViewChange
@@ -484,7 +484,38 @@ class DaemonCore:
 
     def status(self, now: float, *, least_output: int = 0) -> Status:
         """Return all facts but groups; of sessions those with so many bytes of output at least."""
-        return status_of(self, now, least_output)
+        found, view, view_state = self.membership.status(now), self.view, self.view_state
+        members = () if view is None else tuple(daemon.name for daemon in view.daemons)
+        sessions, ring = self.sessions, None
+        if view_state is not None:
+            ring = view_state.ring_status(sessions.waiting)
+        return Status(
+            at=now,
+            daemon=self.start.daemon,
+            state=found.state,
+            view=view,
+            majority=None if view is None else self.config.has_majority(members),
+            reasons=found.reasons,
+            no_room=found.no_room,
+            configured=tuple(self.config.daemons),
+            roster=self.roster_manager.describe(members),
+            protocol=found.protocol,
+            peers=found.peers,
+            differing=found.differing,
+            broken=found.broken,
+            clock=ClockStatus(reading=self.physical.read(now), jumps=self.physical.jumps),
+            disk=self.reservation.status(),
+            ring=ring,
+            links=() if view_state is None else view_state.link_status(),
+            token=self.counters.token_status(),
+            sessions=sessions.status(least_output),
+            silent_programs=sessions.watches.ended,
+            access=sessions.access_control.status(),
+            traffic=sessions.traffic.status(),
+            datagrams=self.counters.status(),
+            keys=self.key_manager.status(self.config),
+            drain=self.drain.status(now) if self.drain.begun else None,
+        )
 
     def groups(self) -> Mapping[str, int]:
         """Return the number of members of each group, by the deliveries of this daemon."""

@@ -4,8 +4,10 @@ Pure. groupcomm/security/keys.py decides about keys. The first daemon that says 
 evicted decides that, for good. docs/security.md describes the work of an operator.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
+
+import attrs
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster
@@ -23,6 +25,26 @@ _NO_KEYS: Final = "this daemon has no key_file: its datagrams are not sealed; se
 _NO_IDENTITY: Final = (
     "this daemon has no identity, and needs one to evict another: set identity and identities"
 )
+
+
+@attrs.frozen(kw_only=True)
+class KeyStatus:
+    """Keys and identities.
+
+    Attributes:
+        missing_key: the name of a daemon and the id of the key that it seals with, as it has
+            proved, where this daemon does not have that key; None if there is none.
+        named_key: a missing key that some datagram has named; anybody can name one.
+        evicted: whether this daemon's identity is evicted, and its file says so.
+        eviction: the name of a daemon that says so, and its notice; None without one that counts.
+        description: the keys here and at all members, without secrets; None without a key file.
+    """
+
+    missing_key: tuple[str, int] | None
+    named_key: int | None
+    evicted: bool
+    eviction: tuple[str, Eviction] | None
+    description: Mapping[str, Any] | None
 
 
 class KeyManager:
@@ -259,6 +281,16 @@ class KeyManager:
         self.unstored = self.to_store() != (None, None)
 
     # ---- description ----
+
+    def status(self, config: CoreConfig) -> KeyStatus:
+        """Return the facts for operators, by the settings that count."""
+        return KeyStatus(
+            missing_key=self.missing_key,
+            named_key=self.named_key,
+            evicted=self.is_evicted,
+            eviction=self.find_eviction(config.roster),
+            description=None if self.keys is None else self.describe(config.daemons),
+        )
 
     def describe(self, configured: Collection[str]) -> dict[str, Any]:
         """Return a description of the keys here and at all members, without secrets.

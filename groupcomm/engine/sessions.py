@@ -46,7 +46,12 @@ from groupcomm.session.daemon_frames import (
     encode_transition,
     encode_view_id,
 )
-from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
+from groupcomm.session.daemon_session import (
+    DaemonSession,
+    DaemonSessionState,
+    SessionLimits,
+    SessionStatus,
+)
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bundle, leave_bundle
@@ -221,6 +226,19 @@ class LocalSessions:
     def work(self) -> int:
         """Return the units of work of the last step, each delivered frame counted as one."""
         return self._work
+
+    def status(self, least_output: int) -> tuple[SessionStatus, ...]:
+        """Return the sessions with so many bytes of output at least, for operators."""
+        return tuple(
+            session.status()
+            for session in self.by_connection.values()
+            if session.has_client and session.output_bytes >= least_output
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of bundles that wait for a number."""
+        return self.backlog.size + self.subscriptions.waiting
 
     @property
     def unfinished(self) -> int:

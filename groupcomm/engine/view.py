@@ -36,6 +36,7 @@ from groupcomm.groups.carried import CarriedGroups, OwnAnnouncement
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.groups.table import Member
 from groupcomm.link.forwarding import Forwarding
+from groupcomm.link.link import LinkStatus
 from groupcomm.link.routes import Routes
 from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.states import GatherReason
@@ -58,6 +59,30 @@ from groupcomm.wire.token import (
     decode_rest_untrusted,
     decode_token_untrusted,
 )
+
+
+@attrs.frozen(kw_only=True)
+class RingStatus:
+    """The ring of the present view.
+
+    Attributes:
+        token: the token's state, lower case.
+        hop: the number of times that the token was passed on.
+        held_by_all: all daemons of the ring hold its packets up to this number.
+        held: for each ring of the view the number up to which all packets are here.
+        frontiers_least: the stamp up to which all daemons of the view hold everything.
+        token_losses, token_retransmissions: their numbers in this view.
+        waiting_bundles: the number of bundles without a number.
+    """
+
+    token: str
+    hop: int
+    held_by_all: int
+    held: tuple[int, ...]
+    frontiers_least: int
+    token_losses: int
+    token_retransmissions: int
+    waiting_bundles: int
 
 
 @attrs.frozen(kw_only=True)
@@ -289,6 +314,25 @@ class ViewState:
         """Return the number of packets up to the last own one that some member may lack."""
         held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
         return max(0, self._packer.last - held)
+
+    def ring_status(self, waiting: int) -> RingStatus:
+        """Return the facts about the ring for operators; so many bundles wait for a number."""
+        ring = self.ring
+        return RingStatus(
+            token=ring.state.name.lower(),
+            hop=ring.monitor.hop,
+            held_by_all=ring.held_by_all,
+            held=tuple(stream.held for stream in self.streams),
+            frontiers_least=self.delivery.order.frontiers.least,
+            token_losses=ring.monitor.token_losses,
+            token_retransmissions=ring.monitor.token_retransmissions,
+            waiting_bundles=waiting,
+        )
+
+    def link_status(self) -> tuple[LinkStatus, ...]:
+        """Return the facts about the links that end here for operators."""
+        daemons = self.view.daemons
+        return tuple(link.status(daemons[at].name) for at, link in self.links.items())
 
     # ---- one step ----
 

@@ -18,7 +18,7 @@ collects the state.
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import Final
+from types import MappingProxyType
 
 from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.core import CoreConfig
@@ -37,11 +37,13 @@ from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
 from groupcomm.membership.late import alive_s
+from groupcomm.membership.leave import LeaveSchedule
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.room import Room
 from groupcomm.membership.states import GatherReason, MembershipState
+from groupcomm.membership.status import MembershipStatus, protocol_status
 from groupcomm.membership.trust import MAX_NEWS, Trust
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
@@ -57,11 +59,6 @@ from groupcomm.wire.membership import (
     RosterNotice,
 )
 
-LEAVE_REPEATS: Final = 4
-"""A daemon that leaves says so this many times; a daemon that misses all notices its silence."""
-
-LEAVE_INTERVAL_S: Final = 0.002
-
 
 def _forgotten(peer: PeerDaemon, over: Incarnation) -> str:
     """Return the line for the log about a start that has not counted the one before it."""
@@ -71,34 +68,6 @@ def _forgotten(peer: PeerDaemon, over: Incarnation) -> str:
         " another host; if it was copied, give one of the two daemons another name and an empty"
         " folder"
     )
-
-
-class LeaveSchedule:
-    """The times at which a daemon that leaves says so.
-
-    Attributes:
-        begun: whether the daemon leaves; it does nothing else any more.
-        due: the time of the next LEAVE; inf if none is due.
-    """
-
-    __slots__ = ("_left", "begun", "due")
-
-    def __init__(self) -> None:
-        self.begun = False
-        self.due = inf
-        self._left = LEAVE_REPEATS
-
-    def begin(self, now: float) -> None:
-        """Leave from now on."""
-        if not self.begun:
-            self.begun = True
-            self.due = now
-
-    def count_sent(self, now: float) -> bool:
-        """Count a leave message that is being sent; return whether it is the last."""
-        self._left -= 1
-        self.due = now + LEAVE_INTERVAL_S if self._left else inf
-        return not self._left
 
 
 class Membership:
@@ -226,6 +195,20 @@ class Membership:
         """Return the view that was agreed to and is not installed yet; None without one."""
         agreed, done = self._agreement, self.state is MembershipState.OPERATIONAL
         return None if agreed is None or done else agreed.view
+
+    def status(self, now: float) -> MembershipStatus:
+        """Return the facts about views and other daemons."""
+        view, peers, me = self.view, self.peers, self._start.name
+        return MembershipStatus(
+            state=self.state,
+            view=view,
+            reasons=MappingProxyType(dict(self.reasons)),
+            no_room=self.no_room,
+            protocol=protocol_status(self._config.versions, me, view, peers, now),
+            peers=tuple(peer.status() for peer in peers.values()),
+            differing=tuple(self.comparison.others(view, now)),
+            broken=self.trust.status(peers),
+        )
 
     # ---- messages that come ----
 

@@ -16,7 +16,7 @@ CONNECTING, and a DISCONNECT when it leaves CONNECTING, OPEN or DRAINING for a s
 import enum
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -119,6 +119,27 @@ class DaemonSessionState(enum.IntEnum):
     CLOSING = enum.auto()  # CLOSED was queued; the DISCONNECT waits for its place
     GONE = enum.auto()  # the client is gone; the DISCONNECT waits for its place
     CLOSED = enum.auto()  # no daemon knows it; the client may still read its last output
+
+
+class SessionStatus(NamedTuple):
+    """One program's session; a tuple, as there may be thousands, each second.
+
+    Attributes:
+        output_bytes: bytes that wait for the program to read them.
+        backlog_bytes: bytes that wait for a number.
+        backlog_work: units of work that these are about to cause (docs/security.md).
+        dropped: UNRELIABLE messages that were dropped because the program did not keep up.
+        blocks: whether all senders wait for it.
+    """
+
+    connection: int
+    user: str
+    principal: str
+    output_bytes: int
+    backlog_bytes: int
+    backlog_work: int
+    dropped: int
+    blocks: bool
 
 
 class DaemonSession:
@@ -235,6 +256,19 @@ class DaemonSession:
         self.groups: set[str] = set()
         self.expelled: set[str] = set()
         self.refused = 0
+
+    def status(self) -> SessionStatus:
+        """Return the facts for operators."""
+        return SessionStatus(
+            self.connection,
+            self.user,
+            self.principal,
+            self.output_bytes,
+            self.backlog_bytes,
+            self.backlog_work,
+            self.dropped,
+            self.block_bytes is not None and self.blocks,
+        )
 
     # ---- its life ----
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupcomm.membership.agreement import MOST_FAILURES, Isolation
-from groupcomm.membership.membership import LEAVE_INTERVAL_S, LEAVE_REPEATS, LeaveSchedule
+from groupcomm.membership.leave import LEAVE_INTERVAL_S, LEAVE_REPEATS, LeaveSchedule
 
 
 def test_a_daemon_that_leaves_says_so_some_times() -> None:
