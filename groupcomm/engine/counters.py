@@ -21,18 +21,6 @@ similar."""
 
 
 @attrs.frozen(kw_only=True)
-class TokenStatus:
-    """The token and repairs in the ring, over all views; see ring/counts.py."""
-
-    visits: int
-    rotations: int
-    rotations_s: float
-    repeated_packets: int
-    repeated_bytes: int
-    repeated_tokens: int
-
-
-@attrs.frozen(kw_only=True)
 class DatagramStatus:
     """Datagrams of the core."""
 
@@ -111,18 +99,6 @@ class Counters:
             stale=self.stale,
             duplicates=self.duplicates,
             violations=MappingProxyType(dict(self.violations)),
-        )
-
-    def token_status(self) -> TokenStatus:
-        """Return the facts about the token for operators."""
-        ring = self.ring
-        return TokenStatus(
-            visits=ring.visits,
-            rotations=ring.rotations,
-            rotations_s=ring.rotations_s,
-            repeated_packets=ring.repeated_packets,
-            repeated_bytes=ring.repeated_bytes,
-            repeated_tokens=ring.repeated_tokens,
         )
 
 

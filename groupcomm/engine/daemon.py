@@ -17,6 +17,8 @@ A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
+import attrs
+
 from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster, RosterRecord
@@ -484,30 +486,24 @@ class DaemonCore:
 
     def status(self, now: float, *, least_output: int = 0) -> Status:
         """Return all facts but groups; of sessions those with so many bytes of output at least."""
-        found, view, view_state = self.membership.status(now), self.view, self.view_state
+        found, view_state = self.membership.status(now), self.view_state
+        view = found.view
         members = () if view is None else tuple(daemon.name for daemon in view.daemons)
         sessions, ring = self.sessions, None
         if view_state is not None:
             ring = view_state.ring_status(sessions.waiting)
         return Status(
+            **attrs.asdict(found, recurse=False),
             at=now,
             daemon=self.start.daemon,
-            state=found.state,
-            view=view,
             majority=None if view is None else self.config.has_majority(members),
-            reasons=found.reasons,
-            no_room=found.no_room,
             configured=tuple(self.config.daemons),
             roster=self.roster_manager.describe(members),
-            protocol=found.protocol,
-            peers=found.peers,
-            differing=found.differing,
-            broken=found.broken,
             clock=ClockStatus(reading=self.physical.read(now), jumps=self.physical.jumps),
             disk=self.reservation.status(),
             ring=ring,
             links=() if view_state is None else view_state.link_status(),
-            token=self.counters.token_status(),
+            token=attrs.evolve(self.counters.ring),
             sessions=sessions.status(least_output),
             silent_programs=sessions.watches.ended,
             access=sessions.access_control.status(),

@@ -204,7 +204,7 @@ class LocalSessions:
 
     def _push_stopping(self, session: DaemonSession) -> None:
         """Tell a session that the daemon is about to stop, if its client understands that."""
-        if session.takes_stopping:
+        if session.asked.stopping:
             within_s = max(0.0, self._stops_at - self._output.now)
             notice = DaemonStopping(within_s=within_s, addresses=self._others)
             self._push(session, (encode_stopping(notice),))
@@ -358,18 +358,7 @@ class LocalSessions:
             if session.state is _OPEN:
                 self._questions.append((session.connection, request.text))
         elif isinstance(request, Hello):
-            if request.causes:
-                self._output.causes_frames.wanted.add(session.connection)
-            if request.principals:
-                self._output.principals.add(session.connection)
-            if request.origins:
-                self._output.origins.add(session.connection)
-            session.takes_refusals, session.takes_bounds = request.refusals, request.bounds
-            session.takes_stopping = request.stopping
-            session.takes_accepted = request.accepted
-            session.takes_differences = request.differences
-            session.takes_continued = request.continued
-            session.takes_views = not request.no_views
+            self._output.note_wishes(session)
             if request.heartbeats:
                 session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)
@@ -480,7 +469,7 @@ class LocalSessions:
             return True
         session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
-        if session.takes_accepted:
+        if session.asked.accepted:
             self.acceptance.note_done(session.connection, self.now)
         if refused.verb:
             self._refuse(session, refused)
@@ -488,8 +477,8 @@ class LocalSessions:
 
     def _refuse(self, session: DaemonSession, refused: Refused) -> None:
         """Tell a session of a refusal; end it if its client does not understand refusals."""
-        if session.takes_refusals:
-            self._push(session, (encode_refused(refused, bounds=session.takes_bounds),))
+        if session.asked.refusals:
+            self._push(session, (encode_refused(refused, bounds=session.asked.bounds),))
             session.note_reply()
         else:
             self._end(session, Code.ILLEGAL_GROUP, str(refused))
@@ -623,7 +612,7 @@ class LocalSessions:
             session = self.by_connection.get(bundle.session)
             if session is not None:
                 session.note_left(bundle)
-                if session.takes_accepted:
+                if session.asked.accepted:
                     self.acceptance.note_done(bundle.session, self.now)
         return taken
 
@@ -632,7 +621,7 @@ class LocalSessions:
         session = self.by_connection.get(bundle.session)
         if session is None or not bundle.message:  # only bundles of clients have message numbers
             return False
-        if session.takes_accepted:
+        if session.asked.accepted:
             self.acceptance.note_numbered(bundle, bundle.packet.number)
         return session.note_numbered(bundle)
 
@@ -661,7 +650,7 @@ class LocalSessions:
             self._cut_off(session, before)
         if session.watch is not None:
             self.watches.begin(session, self.now, self.limits.session_timeout_s)
-        if session.takes_accepted:
+        if session.asked.accepted:
             self._push(session, (encode_accepted(0),))  # so that its client knows that it is told
         early, session.early = session.early, []
         for frame, droppable in early:

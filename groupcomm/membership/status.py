@@ -33,7 +33,18 @@ class ProtocolStatus:
 
 @attrs.frozen(kw_only=True)
 class MembershipStatus:
-    """The facts of membership; `Status` of the engine explains them."""
+    """The facts of membership.
+
+    Attributes:
+        state: the state of membership.
+        view: the regular view that was installed last; None before the first.
+        reasons: the number of times that this daemon gathered, by reason.
+        no_room: the daemons that are heard and not in the view, as it has no room, sorted.
+        protocol: the versions of the protocol that are spoken and used.
+        peers: the other daemons that are known, configured or not.
+        differing: configurations that differ from this daemon's.
+        broken: the daemons that have broken the protocol.
+    """
 
     state: MembershipState
     view: View | None

@@ -46,6 +46,7 @@ from groupcomm.session.frames import (
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.outbox import Outbox, Replies
 from groupcomm.session.requests import (
+    NO_WISHES,
     NOTHING,
     RECEIVERS_A_UNIT,
     VIOLATION,
@@ -162,13 +163,8 @@ class DaemonSession:
         too_slow: whether it was closed because its output was above the cap.
         bundle_limit: the limit in the WELCOME; 0 before.
         early: frames that were delivered before the WELCOME, and whether each may be dropped.
-        takes_refusals: whether the client understands REFUSED frames.
-        takes_bounds: whether it understands in them which bound was reached.
-        takes_stopping: whether the client understands STOPPING frames.
-        takes_accepted: whether the client understands ACCEPTED frames.
-        takes_differences: whether the client understands DIFFERENCE frames.
-        takes_continued: whether it understands CONTINUED frames.
-        takes_views: whether the client wants views of groups.
+        asked: its HELLO, which says which frames the client wants.
+        hidden: the groups of which it was shown only itself.
         reads: the groups that it has asked to join without views.
         watch: the watch over its client; None if that sends no heartbeats.
         last_principal: the principal of the last delivery's sender, if the client asks for them.
@@ -189,6 +185,7 @@ class DaemonSession:
         "_reader",
         "_replies",
         "allowed",
+        "asked",
         "awaited",
         "backlog_bytes",
         "backlog_work",
@@ -199,6 +196,7 @@ class DaemonSession:
         "early",
         "expelled",
         "groups",
+        "hidden",
         "last_principal",
         "member",
         "numbered",
@@ -209,13 +207,6 @@ class DaemonSession:
         "reads",
         "refused",
         "state",
-        "takes_accepted",
-        "takes_bounds",
-        "takes_continued",
-        "takes_differences",
-        "takes_refusals",
-        "takes_stopping",
-        "takes_views",
         "targets",
         "too_slow",
         "user",
@@ -244,9 +235,8 @@ class DaemonSession:
         self._numbering = Numbering()
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
-        self.takes_refusals = self.takes_stopping = self.takes_accepted = False
-        self.takes_bounds = self.takes_differences = self.takes_continued = False
-        self.takes_views = True
+        self.asked = NO_WISHES
+        self.hidden: set[str] = set()
         self.reads: set[str] = set()
         self.watch: PeerWatch | None = None
         self.last_principal: str | None = None
@@ -495,7 +485,8 @@ class DaemonSession:
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         self.state = DaemonSessionState.GREETED
         self.price = price_of_frame(frame)
-        return Hello(user, capabilities)
+        self.asked = Hello(user, capabilities)
+        return self.asked
 
     def _on_bye(self) -> None:
         if self.state is DaemonSessionState.OPEN:
@@ -539,7 +530,7 @@ class DaemonSession:
 
     def wants_views(self, group: str) -> bool:
         """Return whether the client wants views of a group besides its own joins and leaves."""
-        return self.takes_views and group not in self.reads
+        return not self.asked.no_views and group not in self.reads
 
     # ---- numbers ----
 

@@ -224,7 +224,7 @@ class _LyingSender:
         self._core = core
         self._seal: Callable[[str | None, bytes], None] = core.sender.send
         self._receive: Callable[[int, bytes], None] = core._receive_packet
-        core.sender.send = self._send  # type: ignore[method-assign]
+        core.sender.send = self._send  # type: ignore[method-assign,assignment]
         core._receive_packet = self._on_received  # type: ignore[method-assign]
         protection = core._protection
         if isinstance(protection, IdentityProtection):
