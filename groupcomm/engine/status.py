@@ -16,10 +16,22 @@ from groupcomm.engine.drain import DrainStatus
 from groupcomm.engine.keys import KeyStatus
 from groupcomm.engine.view import RingStatus
 from groupcomm.link.link import LinkStatus
+from groupcomm.membership.peer import PeerStatus
 from groupcomm.membership.reservation import DiskStatus
 from groupcomm.membership.status import MembershipStatus
 from groupcomm.ring.counts import RingCounts
 from groupcomm.session.daemon_session import SessionStatus
+
+__all__ = [
+    "ClockStatus",
+    "DatagramStatus",
+    "DiskStatus",
+    "LinkStatus",
+    "PeerStatus",
+    "RingStatus",
+    "Status",
+    "TrafficStatus",
+]
 
 
 @attrs.frozen(kw_only=True)

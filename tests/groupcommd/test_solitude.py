@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from groupcomm.engine import Status
-from groupcomm.membership.peer import PeerStatus
+from groupcomm.engine.status import PeerStatus
 from groupcommd.operators.solitude import ALONE_S, LOGGED_S, Solitude
 from tests.groupcomm.engine.cluster import Cluster
 

@@ -27,7 +27,7 @@ from groupcomm.engine import (
     StoreMark,
     StoreRoster,
 )
-from groupcomm.membership.reservation import DiskStatus
+from groupcomm.engine.status import DiskStatus
 from groupcommd.files.key_service import KeyService
 from groupcommd.files.state_dir import StateDir, StateError
 

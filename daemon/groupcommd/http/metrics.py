@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from groupcomm.durations import Durations
+from groupcomm.engine.status import LinkStatus
 from groupcomm.level import ServiceLevel
-from groupcomm.link.link import LinkStatus
 from groupcomm.membership.states import MembershipState
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.host.loop_watch import LONG_S

@@ -20,11 +20,9 @@ import trio
 from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.durations import Durations
 from groupcomm.engine import DaemonCore, QuestionAnswered, Status
-from groupcomm.engine.counters import DatagramStatus, TrafficStatus
-from groupcomm.engine.view import RingStatus
+from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus, TrafficStatus
 from groupcomm.host.tls import PeerCertificate
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.peer import PeerStatus
 from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.config.daemon_config import DaemonConfig, describe
