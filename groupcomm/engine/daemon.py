@@ -38,7 +38,7 @@ from groupcomm.engine.inputs import (
     RetireKey,
 )
 from groupcomm.engine.keys import KeyManager
-from groupcomm.engine.leaving import LeaveProgress, Leaving
+from groupcomm.engine.leaving import Leaving
 from groupcomm.engine.news import (
     AccessNews,
     MembershipNews,
@@ -336,9 +336,13 @@ class DaemonCore:
             view_state.deliver_left(self._now)
         if self.roster_manager.effects:
             self._carry_out()
-        waits_to_leave = self.leaving.begun and not self.membership.leaving
-        if waits_to_leave and self.leaving.may_go(self._leave_progress(), self._now):
-            self.membership.leave(self._now)
+        membership, left = self.membership, None
+        if self.leaving.begun and not membership.leaving:
+            if view_state is not None:
+                differ = membership.others_differ
+                left = view_state.leave_progress(membership.state, others_differ=differ)
+            if self.leaving.may_go(left, self._now):
+                membership.leave(self._now)
         self.sessions.complete(output)
         if self.reports.arrived:
             output.reports = self.reports.pop()
@@ -416,21 +420,6 @@ class DaemonCore:
             self.sessions.close_all("the daemon is being stopped")
             self.submitter.wake()
             self.deadline = self._now
-
-    def _leave_progress(self) -> LeaveProgress | None:
-        """Return the duties that are left before this daemon may leave; None without a view."""
-        view_state, membership = self.view_state, self.membership
-        if view_state is None:
-            return None
-        return LeaveProgress(
-            others_differ=membership.others_differ,
-            state=membership.state,
-            is_complete=view_state.delivery.complete,
-            is_settled=view_state.is_settled,
-            sessions=self.sessions.unfinished,
-            bundles=self.sessions.backlog.size,
-            packets=view_state.unsettled_packets,
-        )
 
     # ---- outside steps ----
 

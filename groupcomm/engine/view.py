@@ -23,6 +23,7 @@ from groupcomm.engine.checks import Plausibility
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.keys import KeyManager
+from groupcomm.engine.leaving import LeaveProgress
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.reports import Reports
 from groupcomm.engine.roster import RosterManager
@@ -39,10 +40,11 @@ from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.link import LinkStatus
 from groupcomm.link.routes import Routes
 from groupcomm.membership.proposal import link_delays_us
-from groupcomm.membership.states import GatherReason
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
+from groupcomm.wire.bundle import BundleKind
 from groupcomm.wire.data import (
     DataPacket,
     UnreliablePacket,
@@ -202,9 +204,11 @@ class ViewState:
             sessions=self._sessions,
             on_complete=self._on_complete,
             carried=parts.carried_groups,
-            on_key_report=parts.key_manager.on_report,
-            on_report=partial(parts.reports.accept, view),
-            on_roster_step=parts.roster_manager.on_step,
+            handlers={
+                BundleKind.KEYS: parts.key_manager.on_report,
+                BundleKind.REPORT: partial(parts.reports.accept, view),
+                BundleKind.ROSTER: parts.roster_manager.on_step,
+            },
             latest=self._latest,
             probe=self._probe,
         )
@@ -333,6 +337,18 @@ class ViewState:
         """Return the facts about the links that end here for operators."""
         daemons = self.view.daemons
         return tuple(link.status(daemons[at].name) for at, link in self.links.items())
+
+    def leave_progress(self, state: MembershipState, *, others_differ: bool) -> LeaveProgress:
+        """Return the duties that are left before this daemon may leave; see LeaveProgress."""
+        return LeaveProgress(
+            others_differ=others_differ,
+            state=state,
+            is_complete=self.delivery.complete,
+            is_settled=self.is_settled,
+            sessions=self._sessions.unfinished,
+            bundles=self._sessions.backlog.size,
+            packets=self.unsettled_packets,
+        )
 
     # ---- one step ----
 

@@ -276,8 +276,9 @@ def test_a_removed_daemon_whose_others_do_not_follow_leaves_after_a_while() -> N
     core = cluster.cores["c"]
 
     def follow() -> bool:
-        progress = core._leave_progress()
-        assert progress is not None
+        assert core.view_state is not None
+        differ = core.membership.others_differ
+        progress = core.view_state.leave_progress(core.state, others_differ=differ)
         return core.leaving.others_follow(progress, core._now)
 
     assert follow(), "it was not removed"
