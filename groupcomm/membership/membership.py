@@ -161,6 +161,11 @@ class Membership:
         """Return the highest number that this start or an earlier one may have used."""
         return max(self._reservation.used, self._context.used)
 
+    @property
+    def gathered_at(self) -> float:
+        """Return the time at which this daemon last began to gather."""
+        return self._gather.started
+
     def heard(self, since: float, now: float) -> Iterator[tuple[str, bool, bool]]:
         """Yield the facts for choosing among networks, for each other daemon with a known name.
 
