@@ -231,11 +231,3 @@ def test_who_wants_no_views_gets_its_own_join_and_leave_alone() -> None:
     crowd.step()
     assert [crowd.names(program) for program in (quiet, reader)] == [4, 4]
     assert [crowd.names(program) for program in others] == [6, 6]
-
-
-def test_a_session_that_may_not_see_members_is_forgotten_with_its_end() -> None:
-    shown, session = ListsShown(AccessControl()), session_of(2)
-    shown._hidden[2] = {"g"}
-    assert not shown.shares(session, "g")
-    shown.forget(session.connection)
-    assert shown.shares(session, "g")

@@ -504,7 +504,7 @@ def test_its_proposer_floods_a_roster_again_until_it_counts() -> None:
     assert manager.due == inf
     manager.change(AddDaemon(name="d", site="1"), forced=False)
     propose(manager, 0, WITH_D)
-    core.flooded.clear()
+    core.effects.clear()
     for now in (1.0, 1.0 + FLOOD_AGAIN_S - 0.001, 1.0 + FLOOD_AGAIN_S):
         if now >= manager.due:
             manager.step(now)
