@@ -6,7 +6,11 @@ member that its own rules forbid. It does not undo that, as the tables of all mu
 """
 
 from collections import Counter, deque
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
+
+import attrs
 
 from groupcomm.events import Refused
 from groupcomm.groups.table import GroupTable, Member
@@ -31,6 +35,23 @@ MEMBER_HEAD_BYTES: Final = 9
 _FRAGMENT = int(BundleKind.FRAGMENT)
 _JOIN = int(BundleKind.JOIN)
 _LEAVE = int(BundleKind.LEAVE)
+
+
+@attrs.frozen(kw_only=True)
+class AccessStatus:
+    """The refusals by rules and quotas.
+
+    Attributes:
+        rules: the number of rules.
+        refused: the number of refusals, by verb.
+        bounds: the number of joins refused at a bound, by its key in ``clients.quotas``.
+        foreign: joins at other daemons that these rules would have refused.
+    """
+
+    rules: int
+    refused: Mapping[str, int]
+    bounds: Mapping[str, int]
+    foreign: int
 
 
 class AccessControl:
@@ -68,6 +89,15 @@ class AccessControl:
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._memberships: Counter[str] = Counter()  # groups by principal, with requested ones
         self._logged: set[tuple[str, str]] = set()
+
+    def status(self) -> AccessStatus:
+        """Return the refusals, for operators."""
+        return AccessStatus(
+            rules=len(self.rules.rules),
+            refused=MappingProxyType(dict(self.refusals)),
+            bounds=MappingProxyType(dict(self.bounds)),
+            foreign=self.foreign_joins,
+        )
 
     def find_refusal(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
         """Return the refusal of a session's bundle; None if it may send to all destinations.

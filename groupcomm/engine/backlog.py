@@ -97,6 +97,29 @@ class Backlog:
             self._waiting.popleft()
 
 
+class Submitter:
+    """The way in which a part of the core acts later: in the agreed order, or in the next step.
+
+    Attributes:
+        is_woken: whether the next step is to come at once, and to process the backlog.
+    """
+
+    __slots__ = ("_backlog", "is_woken")
+
+    def __init__(self, backlog: Backlog) -> None:
+        self._backlog = backlog
+        self.is_woken = False
+
+    def submit(self, bundle: Bundle) -> None:
+        """Have a bundle of this daemon itself numbered."""
+        self._backlog.append(bundle)
+        self.is_woken = True
+
+    def wake(self) -> None:
+        """Have the next step come at once and process the backlog."""
+        self.is_woken = True
+
+
 _JOIN = BundleKind.JOIN
 
 

@@ -63,50 +63,35 @@ class ListsShown:
         access_control: the rules.
     """
 
-    __slots__ = ("_access_control", "_hidden")
+    __slots__ = ("_access_control",)
 
     def __init__(self, access_control: AccessControl) -> None:
         self._access_control = access_control
-        self._hidden: dict[
-            int, set[str]
-        ] = {}  # by connection, groups of which it holds only itself
 
     def shares(self, session: DaemonSession, group: str) -> bool:
         """Return whether a member gets the same differences of a group as others that do."""
         return (
-            session.takes_differences
+            session.asked.differences
             and session.wants_views(group)
-            and group not in self._hidden.get(session.connection, ())
+            and group not in session.hidden
             and self._access_control.may_see_members(session, group)
         )
 
     def frame_for(self, session: DaemonSession, frames: ChangeFrames, *, own: bool) -> bytes:
         """Return the frame with a change for a session; `own`: it has itself joined or left."""
-        change, hidden = frames.change, self._hidden
+        change = frames.change
         if not self._access_control.may_see_members(session, change.group):
-            hidden.setdefault(session.connection, set()).add(change.group)
+            session.hidden.add(change.group)
             return encode_view(restrict_to_self(change, session.member, own=own))
         if not session.wants_views(change.group):
             return encode_view(restrict_to_self(change, session.member, own=own))
-        held_less = bool(hidden) and self._reveal(session.connection, change.group)
+        held_less = change.group in session.hidden
+        if held_less:
+            session.hidden.remove(change.group)  # it gets the whole list now
         is_new = own and change.cause is Cause.JOIN
-        if session.takes_differences and change.before and not is_new and not held_less:
+        if session.asked.differences and change.before and not is_new and not held_less:
             return frames.difference()
         return frames.whole(own=own)
-
-    def _reveal(self, connection: int, group: str) -> bool:
-        """Note that a session gets the whole list; return whether it held only itself."""
-        groups = self._hidden.get(connection)
-        if groups is None or group not in groups:
-            return False
-        groups.remove(group)
-        if not groups:
-            del self._hidden[connection]
-        return True
-
-    def forget(self, connection: int) -> None:
-        """Forget what a session holds: it is over."""
-        self._hidden.pop(connection, None)
 
 
 def restrict_to_self(change: GroupChange, me: MemberId | None, *, own: bool) -> GroupView:

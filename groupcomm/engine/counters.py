@@ -4,7 +4,11 @@ All counts only rise. Counts of messages are raised once for each bundle.
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
+
+import attrs
 
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.level import ServiceLevel
@@ -14,6 +18,19 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 MAX_LATEST: Final = 8
 """The most dropped datagrams of one step that are kept with their reasons; further ones are
 similar."""
+
+
+@attrs.frozen(kw_only=True)
+class DatagramStatus:
+    """Datagrams of the core."""
+
+    sent: int
+    received: int
+    rejected: Mapping[str, int]
+    foreign: int
+    stale: int
+    duplicates: int
+    violations: Mapping[str, int]
 
 
 class Counters:
@@ -72,8 +89,37 @@ class Counters:
         if len(self.latest) < MAX_LATEST:
             self.latest.append((datagram, reason))
 
+    def status(self) -> DatagramStatus:
+        """Return the facts about datagrams for operators."""
+        return DatagramStatus(
+            sent=self.sent,
+            received=self.received,
+            rejected=MappingProxyType(dict(self.rejected)),
+            foreign=self.foreign,
+            stale=self.stale,
+            duplicates=self.duplicates,
+            violations=MappingProxyType(dict(self.violations)),
+        )
+
 
 _FRAGMENT = int(BundleKind.FRAGMENT)  # kinds above it hold no messages
+
+
+@attrs.frozen(kw_only=True)
+class TrafficStatus:
+    """Messages from and for local sessions, and bytes of their bodies.
+
+    Counts by level begin with the weakest one.
+    """
+
+    taken: int
+    taken_bytes: int
+    delivered: int
+    delivered_bytes: int
+    taken_by_level: tuple[int, ...]
+    taken_bytes_by_level: tuple[int, ...]
+    delivered_by_level: tuple[int, ...]
+    delivered_bytes_by_level: tuple[int, ...]
 
 
 class Traffic:
@@ -116,3 +162,16 @@ class Traffic:
         elif bundle.index == bundle.count - 1:
             self.delivered[level] += receivers
         self.delivered_bytes[level] += len(bundle.body) * receivers
+
+    def status(self) -> TrafficStatus:
+        """Return the facts for operators."""
+        return TrafficStatus(
+            taken=sum(self.taken),
+            taken_bytes=sum(self.taken_bytes),
+            delivered=sum(self.delivered),
+            delivered_bytes=sum(self.delivered_bytes),
+            taken_by_level=tuple(self.taken),
+            taken_bytes_by_level=tuple(self.taken_bytes),
+            delivered_by_level=tuple(self.delivered),
+            delivered_bytes_by_level=tuple(self.delivered_bytes),
+        )

@@ -14,14 +14,17 @@ A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline
 `heard`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
+
+import attrs
 
 from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster, RosterRecord
-from groupcomm.config.view import Incarnation, Start, View
+from groupcomm.config.view import Start, View
 from groupcomm.engine import inputs as given
+from groupcomm.engine.backlog import Submitter
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.drain import Drain
 from groupcomm.engine.inputs import (
@@ -45,23 +48,29 @@ from groupcomm.engine.news import (
     TokenWatch,
     ViewHistory,
 )
-from groupcomm.engine.output import CoreOver, Output, Transmission
+from groupcomm.engine.output import Output, Transmission
 from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.engine.protection import make_protection
 from groupcomm.engine.reports import Reports
-from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.roster import (
+    EndRemoved,
+    FloodRoster,
+    RosterManager,
+    TellRoster,
+    UseRoster,
+)
 from groupcomm.engine.segmentation import Segments
+from groupcomm.engine.sender import Sender
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.stalls import Stalls
-from groupcomm.engine.status import Status, status_of
+from groupcomm.engine.status import ClockStatus, Status
 from groupcomm.engine.storage import Storage
-from groupcomm.engine.view import ViewState
+from groupcomm.engine.view import ViewParts, ViewState
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership
-from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import GatherReason, MembershipState
@@ -69,11 +78,7 @@ from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.stream.packer import bundle_room
-from groupcomm.stream.ranges import Range
-from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
-from groupcomm.wire.data import DataPacket
-from groupcomm.wire.membership import ControlMessage, Past, RosterNotice
 from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 
 MAX_EARLY = 1024
@@ -104,6 +109,7 @@ class DaemonCore:
         key_manager: manages keys and identities.
         roster_manager: agrees on the daemons that may be members.
         reports: carries what daemons tell operators at other daemons.
+        submitter: has the next step process the view: packets of it, or bundles, have arrived.
         counters: counts of datagrams.
         membership: agrees on views.
         carried_groups: the groups that go from view to view.
@@ -111,6 +117,7 @@ class DaemonCore:
         reservation: the view counters that its disk reserves.
         near: the other daemons to which datagrams for the site go.
         segments: sizes of packets and datagrams.
+        sender: makes datagrams of packets.
         drain: the time before that in which its programs move.
         leaving: its end in order.
     """
@@ -138,6 +145,7 @@ class DaemonCore:
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self.segments = Segments(config.packet_limit, start.name)
+        self.sender = Sender(self._protection, self.segments)
         self.reservation = reserved_by(start, self.physical.read, now)
         self.sessions = LocalSessions(
             start.name,
@@ -147,26 +155,46 @@ class DaemonCore:
             probe=self.probe,
         )
         self.why_name_taken = self.sessions.why_name_taken
-        self.key_manager = KeyManager(self, self._protection, keys)
-        self.reports = Reports(self)
-        self.roster_manager = RosterManager(self, rosters or RosterRecord())
+        self.submitter = submitter = Submitter(self.sessions.backlog)
+        self.key_manager = KeyManager(start.name, self._protection, keys, submitter, self.counters)
+        self.reports = Reports(submitter)
+        self.roster_manager = RosterManager(
+            start.name, config.roster, rosters or RosterRecord(), submitter, self.counters
+        )
         self._storage = Storage(self.reservation, self.key_manager, self.roster_manager)
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
-        self._touched = False  # whether packets of the view have arrived in this step
-        self._view_due = inf  # when the view has something to do
         self.carried_groups = CarriedGroups()
+        self._parts = ViewParts(
+            physical=self.physical,
+            sessions=self.sessions,
+            key_manager=self.key_manager,
+            roster_manager=self.roster_manager,
+            reports=self.reports,
+            carried_groups=self.carried_groups,
+            counters=self.counters,
+            probe=self.probe,
+            segments=self.segments,
+            sender=self.sender,
+        )
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # the output of the present step
-        self._out: list[Transmission] = self._output.datagrams
         self._history = ViewHistory(now)
         self._token_watch = TokenWatch(config.timing.token_timeout_s)
-        self._is_over = False  # whether the shell knows that this start is over
         self._now = now
         self._stalls = Stalls(config.timing.token_timeout_s)
         self.drain = Drain(self.sessions)
-        self.leaving = Leaving(self, config.leave_timeout_s)
-        self.membership = Membership(config, start, self, self.reservation)
+        self.leaving = Leaving(config.leave_timeout_s)
+        self.membership = Membership(
+            config,
+            start,
+            self,
+            self.reservation,
+            self.physical,
+            probe=self.probe,
+            forget=self._protection.forget_start,
+            on_roster=self.roster_manager.on_notice,
+        )
         self.membership.gather(GatherReason.STARTED, now)
         self.near: frozenset[str] = frozenset()
         self._update_near()
@@ -182,11 +210,6 @@ class DaemonCore:
         """Return the state of membership."""
         return self.membership.state
 
-    @property
-    def streams(self) -> list[Stream]:
-        """Return the streams of the present view, by ring."""
-        return [] if self.view_state is None else self.view_state.streams
-
     # ---- one step ----
 
     def step(self, now: float, datagrams: Sequence[bytes], inputs: Sequence[Input]) -> Output:
@@ -199,7 +222,7 @@ class DaemonCore:
             datagrams: the received datagrams; no bytes in them make this raise.
             inputs: all other events, in order; no bytes of clients make this raise.
         """
-        out = self._out = list[Transmission]()
+        out = self.sender.datagrams = list[Transmission]()
         output = self._output = Output(out)
         late_s, stalls = now - self.deadline, self._stalls
         paused = late_s > stalls.pause_s
@@ -251,19 +274,21 @@ class DaemonCore:
                 | given.RosterNotStored()
             ):
                 self._storage.accept(event, self._now)
+                self._carry_out()
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
             case given.PathMeasured(datagram_bytes):
                 self.segments.size.use_path(datagram_bytes)
             case given.DrainRequested():
-                self._begin_drain(event)
+                if not self.leaving.begun:  # a daemon that is leaving continues to leave
+                    self.drain.begin(event, self._now)
             case given.LeaveRequested():
                 self.leave()
             case _:
                 self.sessions.accept(event)
 
     def _step(self, now: float, *, clients: bool) -> None:
-        membership = self.membership
+        membership, view_state = self.membership, self.view_state
         if clients:
             self.reservation.keep_ahead(
                 self.sessions.connection_numbers.last - self.config.starts.connection, now
@@ -272,22 +297,27 @@ class DaemonCore:
             self.reservation.step(now)
         if now >= self.roster_manager.due:
             self.roster_manager.step(now)
-        due = self._touched or self._begun or now >= self._view_due or self._is_unblocked()
-        if due or clients:
+            self._carry_out()
+        due = clients or self.submitter.is_woken or self._begun
+        if due or (view_state is not None and now >= view_state.deadline) or self._is_unblocked():
             self._step_view(now, clients=clients)
         membership.step(now)
         if membership.state is MembershipState.LEFT:
-            self._stand_still()
+            self.freeze()
         if self._begun:
             self._step_view(now, clients=clients)
+        if self.roster_manager.effects:
+            self._carry_out()
         if membership.flood.out:
             for destination, packet in membership.flood.out:
-                self.seal_and_send(destination, packet)
+                self.sender.send(destination, packet)
             membership.flood.out.clear()
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        due = min(self.membership.deadline, self._view_due, self.roster_manager.due)
+        due = min(self.membership.deadline, self.roster_manager.due)
+        if self.view_state is not None:
+            due = min(due, self.view_state.deadline)
         if self._now < self.leaving.follow_until:
             due = min(due, self.leaving.follow_until)
         due = min(due, self.sessions.due, self.leaving.due)
@@ -302,11 +332,17 @@ class DaemonCore:
         view_state, output = self.view_state, self._output
         if view_state is not None and self.membership.state is _OPERATIONAL:
             view_state.deliver()
-            self._view_due = view_state.deadline
         elif view_state is not None:  # what is left now, the end of the view need not do at once
-            self._view_due = self._now if view_state.delivery.deliver_left() else inf
-        if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
-            self.membership.leave(self._now)
+            view_state.deliver_left(self._now)
+        if self.roster_manager.effects:
+            self._carry_out()
+        membership, left = self.membership, None
+        if self.leaving.begun and not membership.leaving:
+            if view_state is not None:
+                differ = membership.others_differ
+                left = view_state.leave_progress(membership.state, others_differ=differ)
+            if self.leaving.may_go(left, self._now):
+                membership.leave(self._now)
         self.sessions.complete(output)
         if self.reports.arrived:
             output.reports = self.reports.pop()
@@ -342,14 +378,7 @@ class DaemonCore:
         if news:
             output.news = news
         if membership.state is MembershipState.LEFT:
-            output.over = self._end_once()
-
-    def _end_once(self) -> CoreOver | None:
-        """Return the end of this start, once; None while it runs."""
-        if self._is_over:
-            return None
-        self._is_over = True
-        return self.leaving.end(self.roster_manager.record.agreed)
+            output.over = self.leaving.pop_end(self.roster_manager.record.agreed)
 
     def _is_unblocked(self) -> bool:
         """Return whether the client that all senders waited for has read meanwhile."""
@@ -361,7 +390,7 @@ class DaemonCore:
         view_state = self.view_state
         if view_state is None or self.membership.state is not _OPERATIONAL:
             return
-        self._touched = False
+        self.submitter.is_woken = False
         if self._begun:
             self._begun = False
             early, self._early = self._early, []
@@ -373,17 +402,11 @@ class DaemonCore:
         delivery = view_state.delivery
         view_state.ring.flow.blocked = slow or (delivery.unfinished and delivery.is_behind)
         view_state.step(now, clients=clients)
-        self._view_due = view_state.deadline
         if view_state.several:
             for daemon in view_state.pop_unreached():
                 self.membership.on_unreached(daemon, now)
         if (failure := view_state.ring_failure) is not None:
             self.membership.gather(failure, now)
-
-    def _begin_drain(self, request: given.DrainRequested) -> None:
-        """Have the programs move, then leave; a daemon that is leaving continues to leave."""
-        if not self.leaving.begun:
-            self.drain.begin(request, self._now)
 
     def leave(self) -> None:
         """Leave in order: end the sessions, wait until all members hold all packets, tell the
@@ -395,12 +418,8 @@ class DaemonCore:
             self.leaving.begun = True
             self.drain.end()
             self.sessions.close_all("the daemon is being stopped")
-            self.wake()
-
-    def wake(self) -> None:
-        """Have the next step come soon and process waiting bundles."""
-        self._touched = True
-        self.deadline = self._now
+            self.submitter.wake()
+            self.deadline = self._now
 
     # ---- outside steps ----
 
@@ -439,9 +458,11 @@ class DaemonCore:
             case Evict(name):
                 key_manager.evict(name)
             case RetireKey(number=number, without_missing=anyway):
-                key_manager.retire(number, without_missing=anyway)
+                key_manager.retire(number, self.config, without_missing=anyway)
             case ChangeRoster(change=change, forced=forced):
                 self.roster_manager.change(change, forced=forced)
+                self._carry_out()
+        self.deadline = self._now
 
     def report(self, payload: bytes) -> None:
         """Report to all daemons of the view, whose shells get it with `Output.reports`.
@@ -450,25 +471,45 @@ class DaemonCore:
             LocalProtocolError: the report is too long.
         """
         self.reports.send(payload)
+        self.deadline = self._now
 
     def status(self, now: float, *, least_output: int = 0) -> Status:
         """Return all facts but groups; of sessions those with so many bytes of output at least."""
-        return status_of(self, now, least_output)
+        found, view_state = self.membership.status(now), self.view_state
+        view = found.view
+        members = () if view is None else tuple(daemon.name for daemon in view.daemons)
+        sessions, ring = self.sessions, None
+        if view_state is not None:
+            ring = view_state.ring_status(sessions.waiting)
+        return Status(
+            **attrs.asdict(found, recurse=False),
+            at=now,
+            daemon=self.start.daemon,
+            majority=None if view is None else self.config.has_majority(members),
+            configured=tuple(self.config.daemons),
+            roster=self.roster_manager.describe(members),
+            clock=ClockStatus(reading=self.physical.read(now), jumps=self.physical.jumps),
+            disk=self.reservation.status(),
+            ring=ring,
+            links=() if view_state is None else view_state.link_status(),
+            token=attrs.evolve(self.counters.ring),
+            sessions=sessions.status(least_output),
+            silent_programs=sessions.watches.ended,
+            access=sessions.access_control.status(),
+            traffic=sessions.traffic.status(),
+            datagrams=self.counters.status(),
+            keys=self.key_manager.status(self.config),
+            drain=self.drain.status(now) if self.drain.begun else None,
+        )
 
     def groups(self) -> Mapping[str, int]:
         """Return the number of members of each group, by the deliveries of this daemon."""
-        return {name: len(members) for name, members in self._groups.items()}
+        groups = {} if self.view_state is None else self.view_state.groups
+        return {name: len(members) for name, members in groups.items()}
 
     def members(self, group: str) -> Sequence[Member]:
         """Return the members of a group, in the order in which they joined; () if it has none."""
-        return tuple(self._groups.get(group, ()))
-
-    @property
-    def _groups(self) -> Mapping[str, Collection[Member]]:
-        view_state = self.view_state
-        if view_state is None or not view_state.delivery.complete:
-            return {}
-        return view_state.delivery.groups.table.groups
+        return () if self.view_state is None else tuple(self.view_state.groups.get(group, ()))
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
         """Return the facts for choosing among networks; see `Membership.heard`."""
@@ -500,7 +541,7 @@ class DaemonCore:
                 self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
             elif view_state is not None and key == view_state.key:
                 if self.membership.state is _OPERATIONAL:
-                    self._touched = True
+                    self.submitter.is_woken = True
                     view_state.receive(kind, packet, sender, self._now)
             elif (coming := self.membership.coming) is not None and key == coming.key:
                 if len(self._early) < MAX_EARLY:
@@ -511,28 +552,25 @@ class DaemonCore:
             self.counters.note_violation(error)
             self.membership.on_broken(sender, error, self._now)
 
-    def seal_and_send(self, destination: str | None, packet: bytes) -> None:
-        """Send to a daemon, or to all others of the site."""
-        self._out.append((destination, self._protection.seal(destination, packet)))
+    # ---- rosters ----
 
-    def send_data(self, packet: DataPacket) -> None:
-        """Send a packet of a stream to the ring."""
-        self._out.append((None, self.segments.seal(packet, self._protection.seal)))
+    def _carry_out(self) -> None:
+        """Do what the roster manager has decided."""
+        effects, self.roster_manager.effects = self.roster_manager.effects, []
+        for effect in effects:
+            match effect:
+                case FloodRoster(notice):
+                    self.membership.flood.send_all(notice)
+                case UseRoster(roster, stored):
+                    self._use_roster(roster, stored=stored)
+                case TellRoster():
+                    self.membership.comparison.tell_roster(self._now)
+                case EndRemoved():
+                    self.leaving.remove(self._now)
+                    self.leave()
 
-    # ---- the context of the roster manager ----
-
-    def flood_roster(self, notice: ControlMessage) -> None:
-        """Send a roster to all daemons of the roster that counts."""
-        self.membership.flood.send_all(notice)
-        self.wake()
-
-    def use_roster(self, roster: Roster, *, stored: bool) -> None:
-        """Use this roster from now on; the shell learns it with the output of this step.
-
-        Args:
-            roster: the roster.
-            stored: whether others may learn it, too: a daemon that it does not have ends then.
-        """
+    def _use_roster(self, roster: Roster, *, stored: bool) -> None:
+        """Use this roster from now on; the shell learns it with the output of this step."""
         self.config = self.config.with_roster(roster)
         self._output.roster = roster
         self._update_near()
@@ -540,23 +578,11 @@ class DaemonCore:
         self._protection.use_daemons(roster.names, self.config.former, roster.number)
         self.membership.use_config(self.config, self._now)
         if stored:
-            self.tell_roster()
+            self.membership.comparison.tell_roster(self._now)
         else:
             self.membership.comparison.hold_roster()
         if self.view_state is not None and self.membership.state is _OPERATIONAL:
-            self._use_links(self.view_state)
-
-    def tell_roster(self) -> None:
-        """Tell others the roster that counts from now on: the disk holds it."""
-        self.membership.comparison.tell_roster(self._now)
-
-    def _use_links(self, view_state: ViewState) -> None:
-        """Route packets of the view by the links of the roster that counts."""
-        view = view_state.view
-        names = [daemon.name for daemon in view.daemons]
-        joined = [(names[one], names[other]) for one, other in view.links]
-        if view_state.use_delays(link_delays_us(self.config, joined), self._now):
-            self._view_due = self._now
+            self.view_state.use_roster(self.config, self._now)
 
     def _update_near(self) -> None:
         """Have the shell send datagrams for the site to these daemons, if they are others.
@@ -569,82 +595,24 @@ class DaemonCore:
         if near != self.near:
             self.near = self._output.near = near
 
-    def end_removed(self) -> None:
-        """Leave, as the roster that counts does not have this daemon any more."""
-        self.leaving.remove(self._now)
-        self.leave()
-
     # ---- the context of membership ----
 
-    def on_roster(self, notice: RosterNotice) -> bool:
-        """See MembershipContext."""
-        return self.roster_manager.on_notice(notice, self._now)
-
-    def freeze(self) -> None:
-        """Freeze the present view: nothing is numbered or delivered in it from now on."""
+    def freeze(self) -> ViewChange | None:
+        """Freeze the present view, and return its change; see MembershipContext."""
         if self.membership.state is _OPERATIONAL:
             self._history.stop(self._now)
-        self._stand_still()
+        self.submitter.is_woken = False
+        if self.view_state is not None:
+            self.view_state.deadline = inf
         self.segments.size.end_view()
         self._early.clear()
-
-    def _stand_still(self) -> None:
-        self._touched = False
-        self._view_due = inf
-
-    @property
-    def past(self) -> Past | None:
-        """Return the holdings of the frozen view; None before the first view."""
-        return self.view_state.view_change.past if self.view_state is not None else None
-
-    @property
-    def clock(self) -> int:
-        """Return the last known stamp, in microseconds."""
-        return self.view_state.clock.value if self.view_state is not None else 0
+        return None if self.view_state is None else self.view_state.view_change
 
     @property
     def used(self) -> int:
         """Return the highest connection number that may have been used, here or by others."""
         seen = 0 if self.view_state is None else self.view_state.delivery.highest_connection
         return max(self.sessions.connection_numbers.last, seen) - self.config.starts.connection
-
-    def reading(self, now: float) -> int:
-        """Return physical time, in microseconds."""
-        return self.physical.read(now)
-
-    def set_reading(self, now: float, reading: int) -> None:
-        """Correct physical time, which was wrong by more than is followed."""
-        self.physical.correct(now, reading)
-
-    def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
-        """Return, per ring, the ranges of the recovered set that are not held here."""
-        assert self.view_state is not None
-        return self.view_state.view_change.missing(recovered_set)
-
-    def old_packet(self, ring: int, number: int) -> bytes | None:
-        """Return a whole packet of the frozen view; None if it is not held here."""
-        assert self.view_state is not None
-        packet = self.view_state.streams[ring].packets.get(number)
-        return packet.raw if packet is not None else None
-
-    def accept_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Accept a packet of the frozen view; return its ring and number if it is new here."""
-        assert self.view_state is not None
-        return self.view_state.view_change.receive_repair(packet, recovered_set)
-
-    @property
-    def old(self) -> ViewChange:
-        """Return the change of the frozen view, which exists."""
-        assert self.view_state is not None
-        return self.view_state.view_change
-
-    def bind(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> None:
-        """Take the obligation to treat the old view as these members do.
-
-        This daemon holds the recovered set, and has said so.
-        """
-        assert self.view_state is not None
-        self.view_state.view_change.accept_obligation(recovered_set, transitional_members)
 
     def install(
         self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
@@ -654,7 +622,8 @@ class DaemonCore:
         majority = self.config.has_majority([daemon.name for daemon in view.daemons])
         config = self.config
         if self.view_state is not None and recovered_set is not None:
-            self._finish(self.view_state, view, transitional_members)
+            self.view_state.finish(view, transitional_members)
+            self._carry_out()
         self.probe.installed(view)
         self._history.installed = view
         self.reservation.renew(self._now)
@@ -663,10 +632,11 @@ class DaemonCore:
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         announced = self.carried_groups.announce(bundle_room(view.packet_limit), view)
-        self.view_state = ViewState(view, me, announced, self, self._now, majority=majority)
+        here = self._parts, self.config, self._now
+        self.view_state = ViewState(view, me, announced, *here, majority=majority)
         self.sessions.room = self.segments.begin_view(view)
         if self.config is not config:
-            self._use_links(self.view_state)
+            self.view_state.use_roster(self.config, self._now)
         self._begun = True
         self._update_near()
 
@@ -674,26 +644,3 @@ class DaemonCore:
         """Send packets of the present view over these of its links from now on."""
         assert self.view_state is not None
         self.view_state.reroute(links, self._now)
-        self._view_due = self._now
-
-    def forget(self, number: int, incarnation: Incarnation) -> None:
-        """Forget a start of a daemon: it is over."""
-        self._protection.forget_start(number, incarnation)
-
-    def _finish(self, old: ViewState, view: View, transitional_members: frozenset[int]) -> None:
-        members = tuple(old.view.daemons[index] for index in sorted(transitional_members))
-        was_complete = old.delivery.complete
-
-        def turn() -> None:
-            self.roster_manager.end_regular()
-            self.probe.transitional(old.view.id, view.id, members)
-            if old.delivery.complete:
-                self.sessions.end_regular([daemon.name for daemon in members])
-
-        finished = old.view_change.finish(turn)
-        assert finished or not was_complete
-        if finished:
-            me = old.view.daemons.index(self.start.daemon)
-            self.carried_groups.replace(old.delivery.groups.table, old.view, me)
-        self.carried_groups.keep_members(members)
-        self.sessions.end()

@@ -17,7 +17,7 @@ reserved if that is higher. docs/membership.md describes disks that were lost, r
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from math import inf
 from typing import Final
@@ -110,10 +110,6 @@ class OrderedWaits:
 
 
 _STATE = BundleKind.STATE
-_SUBSCRIBE = BundleKind.SUBSCRIBE
-_KEYS = BundleKind.KEYS
-_REPORT = BundleKind.REPORT
-_ROSTER = BundleKind.ROSTER
 
 MOST_UNDELIVERED: Final = 256
 """The packets that may wait because a step has no time for them; above it all senders wait."""
@@ -133,14 +129,14 @@ class Delivery:
         sessions: the local sessions.
         on_complete: is called once the groups are known, before anything is delivered.
         carried: the groups that are carried into the view.
-        on_key_report: is called with each key report, by the index of its daemon.
-        on_report: is called with each other report, by the index of its daemon.
-        on_roster_step: is called with each step of a change of the roster, likewise.
+        handlers: by kind, what is called with each bundle that a daemon itself has sent, besides
+            those about groups, and the index of that daemon.
         latest: the latest time that can be true.
         probe: an observer for traces.
 
     Attributes:
         streams: the streams, by ring.
+        clock: the clock of the ring.
         announcements: the announcements of the daemons of the view.
         complete: whether all announcements have come, and the groups are known and shown.
         order: decides when bundles are delivered.
@@ -153,23 +149,21 @@ class Delivery:
     __slots__ = (
         "_beginning",
         "_carried",
-        "_clock",
         "_early",
         "_first_connection",
+        "_handlers",
         "_is_known",
         "_latest",
         "_me",
         "_moved",
         "_on_complete",
-        "_on_key_report",
-        "_on_report",
-        "_on_roster_step",
         "_probe",
         "_ring_of",
         "_sessions",
         "_unreliable_seen",
         "_waits",
         "announcements",
+        "clock",
         "complete",
         "groups",
         "holds_packets",
@@ -189,9 +183,7 @@ class Delivery:
         sessions: LocalSessions,
         on_complete: Callable[[], None],
         carried: CarriedGroups,
-        on_key_report: Callable[[int, Bundle], None],
-        on_report: Callable[[int, Bundle], None],
-        on_roster_step: Callable[[int, Bundle], None],
+        handlers: Mapping[int, Callable[[int, Bundle], None]],
         latest: LatestTime,
         probe: Probe,
     ) -> None:
@@ -212,14 +204,12 @@ class Delivery:
         self._on_complete = on_complete
         self._carried = carried
         self._beginning: Beginning | None = None  # from all announcements until it is done
-        self._on_key_report = on_key_report
-        self._on_report = on_report
-        self._on_roster_step = on_roster_step
+        self._handlers = handlers
         self._latest = latest
         self._early: deque[Bundle] = deque()  # released, and left to a later step
         self.holds_packets = False
         self._ring_of = view.ring_of
-        self._clock = clock
+        self.clock = clock
         self._sessions = sessions
         self._probe = probe
         self._waits = OrderedWaits()
@@ -292,7 +282,7 @@ class Delivery:
         held_before = stream.held
         stream.accept(packet)
         self._moved = self.holds_packets = True
-        self._clock.follow(packet.time)
+        self.clock.follow(packet.time)
         self._probe.held(packet.ring, packet.number, packet.time)
         self.order.accept(packet, held_before)
 
@@ -306,7 +296,7 @@ class Delivery:
 
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         """Process a horizon of a ring."""
-        self._clock.follow(value)
+        self.clock.follow(value)
         if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
             self._moved = True
 
@@ -399,7 +389,7 @@ class Delivery:
         if bundle.kind == _STATE:
             self.receive_announcement(bundle)
         elif bundle.kind >= _SUBSCRIBE and self._is_known:
-            self._note_subscription(bundle.packet, bundle)  # others rely on it from here on
+            self._receive_from_daemon(bundle.packet, bundle)  # others rely on it from here on
         elif (
             self.complete
             and not self._early
@@ -460,7 +450,7 @@ class Delivery:
         """Deliver one bundle to its recipients, without regard to its level."""
         packet: DataPacket = bundle.packet
         if bundle.kind >= _SUBSCRIBE:
-            self._note_subscription(packet, bundle)
+            self._receive_from_daemon(packet, bundle)
             return
         sender = self.groups.sender(bundle)
         if bundle.level == _UNRELIABLE:
@@ -472,15 +462,10 @@ class Delivery:
         )
         self.groups.deliver(bundle)
 
-    def _note_subscription(self, packet: DataPacket, bundle: Bundle) -> None:
-        if bundle.kind == _KEYS:
-            self._on_key_report(packet.daemon, bundle)
-            return
-        if bundle.kind == _REPORT:
-            self._on_report(packet.daemon, bundle)
-            return
-        if bundle.kind == _ROSTER:
-            self._on_roster_step(packet.daemon, bundle)
+    def _receive_from_daemon(self, packet: DataPacket, bundle: Bundle) -> None:
+        handler = self._handlers.get(bundle.kind)
+        if handler is not None:
+            handler(packet.daemon, bundle)
             return
         (group,) = bundle.groups
         if bundle.kind == _SUBSCRIBE:

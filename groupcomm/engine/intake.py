@@ -12,7 +12,7 @@ all of them together have taken more than VOID_A_S.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final
 
@@ -43,6 +43,44 @@ LEAST_WAIT_S: Final = 0.001
 """The shortest wait: during a shorter one a clock may not move, however often it is repeated."""
 
 _DRAINING: Final = DaemonSessionState.DRAINING
+
+
+class Reading:
+    """The connections that the shell reads from again.
+
+    That is so once all their input was processed, and little of it still waits for a number.
+
+    Attributes:
+        fed: the connections that sent something in this step.
+        held_back: the connections that are not read at present.
+    """
+
+    __slots__ = ("_backlogged", "fed", "held_back")
+
+    def __init__(self) -> None:
+        self.fed: list[int] = []
+        self.held_back: set[int] = set()
+        self._backlogged: set[int] = set()  # those with more submitted than numbered bundles
+
+    def pop(self, sessions: Mapping[int, DaemonSession], done: list[int]) -> list[int]:
+        """Return the connections to read from again; `done`: those whose input was processed."""
+        fed, self.fed = self.fed, []
+        self.held_back.update(fed)
+        found = []
+        looked_at = self.held_back.intersection(done)
+        for number in sorted(looked_at.union(fed, self._backlogged)):
+            session = sessions.get(number)
+            if session is None or session.reading:
+                self.forget(number)
+                found.append(number)
+            elif not session.has_input:
+                self._backlogged.add(number)
+        return found
+
+    def forget(self, connection: int) -> None:
+        """Forget a connection that is read again, or is over."""
+        self.held_back.discard(connection)
+        self._backlogged.discard(connection)
 
 
 class Intake:

@@ -4,14 +4,16 @@ Pure. groupcomm/security/keys.py decides about keys. The first daemon that says 
 evicted decides that, for good. docs/security.md describes the work of an operator.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import Start
+from groupcomm.config.roster import Roster
+from groupcomm.engine.backlog import Submitter
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.protection import DatagramProtection
-from groupcomm.engine.sessions import LocalSessions
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.security.identity import Roll, identity_fingerprint
 from groupcomm.security.keys import KeyRing, Rotation
@@ -25,34 +27,53 @@ _NO_IDENTITY: Final = (
 )
 
 
-class Core(Protocol):
-    """The core, as the key manager sees it."""
+@attrs.frozen(kw_only=True)
+class KeyStatus:
+    """Keys and identities.
 
-    config: CoreConfig
-    start: Start
-    counters: Counters
-    sessions: LocalSessions
+    Attributes:
+        missing_key: the name of a daemon and the id of the key that it seals with, as it has
+            proved, where this daemon does not have that key; None if there is none.
+        named_key: a missing key that some datagram has named; anybody can name one.
+        evicted: whether this daemon's identity is evicted, and its file says so.
+        eviction: the name of a daemon that says so, and its notice; None without one that counts.
+        description: the keys here and at all members, without secrets; None without a key file.
+    """
 
-    def wake(self) -> None:
-        """Have the next step come soon and process the backlog."""
+    missing_key: tuple[str, int] | None
+    named_key: int | None
+    evicted: bool
+    eviction: tuple[str, Eviction] | None
+    description: Mapping[str, Any] | None
 
 
 class KeyManager:
     """The keys and identities of one start of a daemon.
 
     Args:
-        core: the core around it.
+        name: the name of the daemon.
         protection: seals and opens datagrams with the keys.
         keys: the keys at the start; None without a key file, then no report is ever sent.
+        submitter: sends the reports of this daemon.
+        counters: counts the reports that cannot be read.
 
     Attributes:
         unstored: whether a file lacks agreed keys or evictions: see `to_store`.
     """
 
-    def __init__(self, core: Core, protection: DatagramProtection, keys: KeyRing | None) -> None:
-        self._core = core
-        self._rotation = Rotation(keys, core.start.name) if keys is not None else None
+    def __init__(
+        self,
+        name: str,
+        protection: DatagramProtection,
+        keys: KeyRing | None,
+        submitter: Submitter,
+        counters: Counters,
+    ) -> None:
+        self._name = name
+        self._rotation = Rotation(keys, name) if keys is not None else None
         self._protection = protection
+        self._submitter = submitter
+        self._counters = counters
         self._members: Sequence[str] = ()
         self._sealed_since = 0.0  # the time from which the present key seals
         self._roll_stored = True
@@ -75,7 +96,7 @@ class KeyManager:
         try:
             report = decode_key_report_untrusted(bytes(body_payload(bundle.body)))
         except BadDatagram:
-            self._core.counters.violations["keys"] += 1
+            self._counters.violations["keys"] += 1
             return
         before = rotation.keys
         self._submit(rotation.on_report(self._members[daemon], report))
@@ -104,8 +125,7 @@ class KeyManager:
 
     def _submit(self, report: KeyReport | None) -> None:
         if report is not None:
-            self._core.sessions.backlog.append(keys_bundle(report.encode()))
-            self._core.wake()
+            self._submitter.submit(keys_bundle(report.encode()))
 
     # ---- commands of the operator ----
 
@@ -132,11 +152,12 @@ class KeyManager:
         """Have all daemons seal with a key; raise LocalProtocolError if not all can."""
         self._submit(self._active_rotation.promote(number))
 
-    def retire(self, number: int, *, without_missing: bool) -> None:
+    def retire(self, number: int, config: CoreConfig, *, without_missing: bool) -> None:
         """Have all daemons erase a key.
 
         Args:
             number: the key's number.
+            config: the settings that count.
             without_missing: also if configured daemons are not in the view; they need the newer
                 key before they can come back.
 
@@ -144,15 +165,13 @@ class KeyManager:
             LocalProtocolError: it is in use, or was a moment ago, or a daemon is missing.
         """
         rotation = self._active_rotation
-        missing = sorted(set(self._core.config.daemons) - set(self._members))
+        missing = sorted(set(config.daemons) - set(self._members))
         if missing and not without_missing:
             raise LocalProtocolError(
                 f"{', '.join(missing)} would be locked out if the newer key is not in the file"
                 " there: start them first, or add --without-missing"
             )
-        wait_s = (
-            self._sealed_since + 2 * self._core.config.rekeying.lifetime_s - self._protection.now
-        )
+        wait_s = self._sealed_since + 2 * config.rekeying.lifetime_s - self._protection.now
         if self._sealed_since and wait_s > 0:
             raise LocalProtocolError(
                 f"datagrams sealed with key {number} may still be on their way: wait {wait_s:.0f} s"
@@ -168,7 +187,7 @@ class KeyManager:
         rotation, roll = self._active_rotation, self._protection.roll
         if roll is None:
             raise LocalProtocolError(_NO_IDENTITY)
-        if name == self._core.start.name:
+        if name == self._name:
             raise LocalProtocolError(f"{name} is this daemon: evict it from another host")
         if not roll.is_trusted(name):
             raise LocalProtocolError(
@@ -185,7 +204,7 @@ class KeyManager:
         Raises:
             LocalProtocolError: there are no identities here, or it has another one for this daemon.
         """
-        old, me = self._protection.roll, self._core.start.name
+        old, me = self._protection.roll, self._name
         if old is None:
             raise LocalProtocolError(_NO_IDENTITY)
         if roll.daemons.get(me) != old.daemons[me]:
@@ -236,18 +255,17 @@ class KeyManager:
     def is_evicted(self) -> bool:
         """Return whether the others no longer trust this daemon, and the file here says so."""
         roll = self._protection.roll
-        return roll is not None and self._roll_stored and not roll.is_trusted(self._core.start.name)
+        return roll is not None and self._roll_stored and not roll.is_trusted(self._name)
 
-    @property
-    def eviction(self) -> tuple[str, Eviction] | None:
+    def find_eviction(self, roster: Roster) -> tuple[str, Eviction] | None:
         """Return a daemon's name and its notice that this daemon is evicted; None without one.
 
-        Daemons that are not in the roster here, or know an older one, are not believed.
+        Daemons that are not in the roster that counts, or know an older one, are not believed.
         """
         found = self._protection.eviction
         if found is None:
             return None
-        (name, notice), roster = found, self._core.config.roster
+        name, notice = found
         least = roster.number + notice.removed
         return found if roster.entry(name) is not None and notice.roster >= least else None
 
@@ -264,8 +282,22 @@ class KeyManager:
 
     # ---- description ----
 
-    def describe(self) -> dict[str, Any]:
-        """Return a description of the keys here and at all members, without secrets."""
+    def status(self, config: CoreConfig) -> KeyStatus:
+        """Return the facts for operators, by the settings that count."""
+        return KeyStatus(
+            missing_key=self.missing_key,
+            named_key=self.named_key,
+            evicted=self.is_evicted,
+            eviction=self.find_eviction(config.roster),
+            description=None if self.keys is None else self.describe(config.daemons),
+        )
+
+    def describe(self, configured: Collection[str]) -> dict[str, Any]:
+        """Return a description of the keys here and at all members, without secrets.
+
+        Args:
+            configured: the names of all daemons.
+        """
         rotation = self._active_rotation
         members = rotation.reports or dict.fromkeys(self._members)
         here = rotation.own_report()
@@ -273,7 +305,7 @@ class KeyManager:
             "active": here.active,
             "keys": {str(number): found.hex() for number, found in here.prints},
             "members": {name: _status_of(report) for name, report in members.items()},
-            "missing": sorted(set(self._core.config.daemons) - set(self._members)),
+            "missing": sorted(set(configured) - set(self._members)),
             "identities": self._describe_identities(),
         }
 

@@ -9,31 +9,62 @@ wait for a timeout.
 """
 
 from math import inf
-from typing import Final, Protocol
+from typing import Final
+
+import attrs
 
 from groupcomm.config.roster import Roster
-from groupcomm.config.view import Start
 from groupcomm.engine.output import CoreOver, EndReason
-from groupcomm.engine.sessions import LocalSessions
-from groupcomm.engine.view import ViewState
-from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import MembershipState
 
 FOLLOW_S: Final = 2.0
 """A daemon that was removed leaves after this time even if others have not said that they know."""
 
 
-class LeavingContext(Protocol):
-    """The daemon that leaves."""
+@attrs.frozen(kw_only=True)
+class LeaveProgress:
+    """The duties that a daemon in a view still has before it may leave.
 
-    start: Start
-    membership: Membership
-    sessions: LocalSessions
-    view_state: ViewState | None
+    Attributes:
+        others_differ: whether all other members say that they use another roster.
+        state: the state of membership.
+        is_complete: whether the groups of the view are known.
+        is_settled: whether everything has a number, and the whole view holds it.
+        sessions: the number of sessions that other daemons know.
+        bundles: the number of bundles without a number.
+        packets: the number of own packets that some member may lack.
+    """
+
+    others_differ: bool
+    state: MembershipState
+    is_complete: bool
+    is_settled: bool
+    sessions: int
+    bundles: int
+    packets: int
 
     @property
-    def state(self) -> MembershipState:
-        """Return the state of membership."""
+    def is_done(self) -> bool:
+        """Return whether nothing of this daemon would be missing anywhere.
+
+        Packets of other members do not count: while these send, the last packet is never held
+        everywhere.
+        """
+        between = self.state is not MembershipState.OPERATIONAL
+        return not self.sessions and self.is_settled and (between or self.is_complete)
+
+    @property
+    def left(self) -> str:
+        """Return the duties in words."""
+        counts = {
+            "sessions have not ended everywhere": self.sessions,
+            "bundles of messages have no number": self.bundles,
+            "packets are not held by the whole view": self.packets,
+        }
+        found = [f"{count} {what}" for what, count in counts.items() if count]
+        if self.state is not MembershipState.OPERATIONAL:
+            found.append(f"the daemon was looking for a view ({self.state.name.lower()})")
+        return ", ".join(found) or "the view was not complete"
 
 
 class Leaving:
@@ -48,18 +79,29 @@ class Leaving:
             one that was not removed.
     """
 
-    __slots__ = ("_core", "_timeout_s", "begun", "due", "follow_until", "removed", "unfinished")
+    __slots__ = (
+        "_has_ended",
+        "_timeout_s",
+        "begun",
+        "due",
+        "follow_until",
+        "removed",
+        "unfinished",
+    )
 
-    def __init__(self, core: LeavingContext, timeout_s: float) -> None:
-        self._core = core
+    def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self.begun = False
         self.due = inf
         self.unfinished = ""
+        self._has_ended = False
         self.removed, self.follow_until = False, -inf
 
-    def end(self, roster: Roster | None) -> CoreOver:
-        """Return the way in which it has ended; `roster` is the agreed one."""
+    def pop_end(self, roster: Roster | None) -> CoreOver | None:
+        """Return once the way in which it has ended, then None; `roster` is the agreed one."""
+        if self._has_ended:
+            return None
+        self._has_ended = True
         if self.removed:
             return CoreOver(end=EndReason.REMOVED, unfinished=self.unfinished, roster=roster)
         how = EndReason.CUT_SHORT if self.unfinished else EndReason.LEFT
@@ -69,56 +111,26 @@ class Leaving:
         """Note that the roster does not have this daemon any more."""
         self.removed, self.follow_until = True, now + FOLLOW_S
 
-    def others_follow(self, now: float) -> bool:
+    def others_follow(self, progress: LeaveProgress, now: float) -> bool:
         """Return whether all members use the roster without this daemon, or had time enough.
 
         A member that has not delivered the last step when this daemon leaves would freeze its view
         before that, and be left out of the next one until it has learned the roster.
         """
-        if now >= self.follow_until or (view := self._core.membership.view) is None:
-            return True
-        members = view.numbers - {self._core.start.daemon.number}
-        peers = self._core.membership.peers
-        return all(number in peers and peers[number].differs for number in members)
+        return now >= self.follow_until or progress.others_differ
 
-    def may_go(self, now: float) -> bool:
-        """Return whether the others can be told now; call it after each step once it has begun."""
-        if not self.others_follow(now):
+    def may_go(self, progress: LeaveProgress | None, now: float) -> bool:
+        """Return whether the others can be told now; call it after each step once it has begun.
+
+        Without a view, `progress` is None: nothing was ever accepted from a program.
+        """
+        if progress is not None and not self.others_follow(progress, now):
             return False
         if self.due == inf:
             self.due = now + self._timeout_s
-        if not self._is_settled():
+        if progress is not None and not progress.is_done:
             if now < self.due:
                 return False
-            self.unfinished = self._what_is_left()
+            self.unfinished = progress.left
         self.due = inf
         return True
-
-    def _is_settled(self) -> bool:
-        """Return whether nothing of this daemon would be missing anywhere.
-
-        Packets of other members do not count: while these send, the last packet is never held
-        everywhere. Without a view nothing was ever accepted from a program, so nothing is left.
-        """
-        view_state = self._core.view_state
-        if view_state is None:
-            return True
-        between = self._core.state is not MembershipState.OPERATIONAL
-        return (
-            self._core.sessions.is_empty
-            and view_state.is_settled
-            and (between or view_state.delivery.complete)
-        )
-
-    def _what_is_left(self) -> str:
-        core, view_state = self._core, self._core.view_state
-        assert view_state is not None
-        counts = {
-            "sessions have not ended everywhere": core.sessions.unfinished,
-            "bundles of messages have no number": core.sessions.backlog.size,
-            "packets are not held by the whole view": view_state.unsettled_packets,
-        }
-        found = [f"{count} {what}" for what, count in counts.items() if count]
-        if core.state is not MembershipState.OPERATIONAL:
-            found.append(f"the daemon was looking for a view ({core.state.name.lower()})")
-        return ", ".join(found) or "the view was not complete"

@@ -4,10 +4,10 @@ Pure. The core carries the bytes of a report to all daemons of the view. Shells 
 """
 
 from collections import deque
-from typing import Final, Protocol
+from typing import Final
 
 from groupcomm.config.view import View
-from groupcomm.engine.sessions import LocalSessions
+from groupcomm.engine.backlog import Submitter
 from groupcomm.errors import LocalProtocolError
 from groupcomm.wire.bundle import Bundle, body_payload, report_bundle
 
@@ -18,27 +18,18 @@ MAX_WAITING: Final = 256
 """The reports that the shell has not read yet; of more, the oldest are dropped."""
 
 
-class ReportsContext(Protocol):
-    """The core, as the reports see it."""
-
-    sessions: LocalSessions
-
-    def wake(self) -> None:
-        """Have the next step look at the backlog, and soon."""
-
-
 class Reports:
     """The reports of all daemons of the view, those of this daemon included.
 
     Args:
-        core: around it.
+        submitter: sends the reports of this daemon.
 
     Attributes:
         arrived: the reports that the shell has not got yet.
     """
 
-    def __init__(self, core: ReportsContext) -> None:
-        self._core = core
+    def __init__(self, submitter: Submitter) -> None:
+        self._submitter = submitter
         self.arrived: deque[tuple[str, bytes]] = deque(maxlen=MAX_WAITING)
 
     def send(self, payload: bytes) -> None:
@@ -51,8 +42,7 @@ class Reports:
             raise LocalProtocolError(
                 f"a report of {len(payload)} bytes; {MAX_REPORT_BYTES} are allowed"
             )
-        self._core.sessions.backlog.append(report_bundle(payload))
-        self._core.wake()
+        self._submitter.submit(report_bundle(payload))
 
     def accept(self, view: View, daemon: int, bundle: Bundle) -> None:
         """Note a report at its place in the agreed order; `daemon` is its sender's index."""

@@ -28,18 +28,16 @@ send to each other (membership/comparison.py). It stores them before it uses the
 from collections import deque
 from collections.abc import Collection, Sequence
 from math import inf
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import CountDaemon, Roster, RosterChange, RosterRecord
-from groupcomm.config.view import Start
+from groupcomm.engine.backlog import Submitter
 from groupcomm.engine.counters import Counters
-from groupcomm.engine.sessions import LocalSessions
 from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError
 from groupcomm.wire.bundle import Bundle, body_payload, roster_bundle
-from groupcomm.wire.membership import ControlMessage, RosterNotice
+from groupcomm.wire.membership import RosterNotice
 from groupcomm.wire.roster import (
     RosterStep,
     StepKind,
@@ -66,35 +64,37 @@ MAX_PROPOSED: Final = 16
 """The proposed rosters whose steps have not come that a daemon keeps."""
 
 
-class RosterContext(Protocol):
-    """The core, as the roster manager sees it.
+@attrs.frozen
+class FloodRoster:
+    """Send a roster to all daemons of the roster that counts."""
+
+    notice: RosterNotice
+
+
+@attrs.frozen
+class UseRoster:
+    """Use this roster from now on.
 
     Attributes:
-        config: its settings, with the roster that counts.
-        start: its start.
-        counters: its counters.
-        sessions: its sessions, whose backlog takes the steps.
+        roster: the roster.
+        stored: whether others may learn it, too: a daemon that it does not have ends then.
     """
 
-    config: CoreConfig
-    start: Start
-    counters: Counters
-    sessions: LocalSessions
+    roster: Roster
+    stored: bool
 
-    def wake(self) -> None:
-        """Have the next step come soon and process the backlog."""
 
-    def flood_roster(self, notice: ControlMessage) -> None:
-        """Send a roster to all daemons of the roster that counts."""
+@attrs.frozen
+class TellRoster:
+    """Tell others the roster that counts from now on: the disk holds it."""
 
-    def use_roster(self, roster: Roster, *, stored: bool) -> None:
-        """Use this roster from now on, and tell it to others if it is stored."""
 
-    def tell_roster(self) -> None:
-        """Tell others the roster that counts from now on: the disk holds it."""
+@attrs.frozen
+class EndRemoved:
+    """Leave, as the roster that counts does not have this daemon any more."""
 
-    def end_removed(self) -> None:
-        """Leave, as the roster that counts does not have this daemon any more."""
+
+RosterEffect: TypeAlias = FloodRoster | UseRoster | TellRoster | EndRemoved
 
 
 @attrs.define
@@ -114,18 +114,34 @@ class RosterManager:
     """The rosters of one start of a daemon.
 
     Args:
-        core: the core around it.
+        name: the name of the daemon.
+        roster: the roster that counts.
         record: the rosters that its disk holds.
+        submitter: sends the steps of this daemon.
+        counters: counts the steps that cannot be read.
 
     Attributes:
+        roster: the roster that counts.
+        effects: what the core has to do, in order; it takes them after each call.
         record: the rosters that its disk holds, or is to hold.
         unstored: whether the disk lacks the record.
         news: texts for the log.
     """
 
-    def __init__(self, core: RosterContext, record: RosterRecord) -> None:
-        self._core = core
+    def __init__(
+        self,
+        name: str,
+        roster: Roster,
+        record: RosterRecord,
+        submitter: Submitter,
+        counters: Counters,
+    ) -> None:
+        self._name = name
+        self.roster = roster
         self.record = record
+        self.effects: list[RosterEffect] = []
+        self._submitter = submitter
+        self._counters = counters
         self.unstored = False
         self.news: deque[str] = deque(maxlen=64)
         self._members: Sequence[str] = ()
@@ -141,11 +157,6 @@ class RosterManager:
         self._removal: Roster | None = None  # does not have this daemon; a later one may
         self._removal_at = inf  # when it counts for this daemon
         self._later: set[str] = set()  # daemons whose roster this release cannot read
-
-    @property
-    def roster(self) -> Roster:
-        """Return the roster that counts."""
-        return self._core.config.roster
 
     @property
     def due(self) -> float:
@@ -224,12 +235,12 @@ class RosterManager:
             ballot=ballot,
             forced=self._is_forced(roster),
         )
-        self._core.sessions.backlog.append(roster_bundle(step.encode()))
-        self._core.wake()
+        self._submitter.submit(roster_bundle(step.encode()))
 
     def _flood(self, roster: Roster) -> None:
-        notice = RosterNotice(self._core.start.name, False, encode_roster(roster))
-        self._core.flood_roster(notice)
+        notice = RosterNotice(self._name, False, encode_roster(roster))
+        self.effects.append(FloodRoster(notice))
+        self._submitter.wake()
 
     def _keep(self, roster: Roster) -> None:
         self._proposed.pop(roster.id, None)
@@ -274,7 +285,7 @@ class RosterManager:
 
     def _count_next(self) -> None:
         """Propose to count a daemon of the view that was added; the lowest member does so."""
-        if not self._has_majority or self._members[0] != self._core.start.name:
+        if not self._has_majority or self._members[0] != self._name:
             return
         for entry in self.roster.entries:
             if not entry.counts and entry.name in self._members:
@@ -290,7 +301,7 @@ class RosterManager:
         try:
             step = decode_step_untrusted(bytes(body_payload(bundle.body)))
         except BadDatagram:
-            self._core.counters.violations["roster"] += 1
+            self._counters.violations["roster"] += 1
             return
         if step.base != self.roster.id:
             return
@@ -300,7 +311,7 @@ class RosterManager:
             self._on_stored(daemon, step)
 
     def _on_propose(self, daemon: int, step: RosterStep) -> None:
-        chosen, is_own = self._chosen, self._members[daemon] == self._core.start.name
+        chosen, is_own = self._chosen, self._members[daemon] == self._name
         if not self._may_choose(forced=step.forced):
             return
         if chosen is not None and (step.ballot <= chosen.ballot or step.roster == chosen.id):
@@ -310,7 +321,7 @@ class RosterManager:
         self._chosen = _Chosen(step.roster, step.ballot, is_own)
         self._begin_store()
         if is_own:
-            self._core.wake()
+            self._submitter.wake()
             self._flood_at = -inf
 
     def _begin_store(self) -> None:
@@ -349,7 +360,7 @@ class RosterManager:
     def _parting(self) -> Roster | None:
         """Return the roster that all have stored if it does not have this daemon; else None."""
         roster = self._stored_by_all()
-        if roster is None or roster.entry(self._core.start.name) is not None:
+        if roster is None or roster.entry(self._name) is not None:
             return None
         return roster
 
@@ -404,7 +415,7 @@ class RosterManager:
         A daemon without a roster on disk may be new, under the name of one that was removed: a
         daemon that does not know yet that the name was added again is not believed at once.
         """
-        me = self._core.start.name
+        me = self._name
         if roster.entry(me) is not None:
             self._removal, self._removal_at = None, inf
             self._learn(roster)
@@ -430,7 +441,7 @@ class RosterManager:
 
     def _write(self, record: RosterRecord) -> None:
         self.record, self.unstored = record, True
-        self._core.wake()
+        self._submitter.wake()
 
     def to_store(self, now: float) -> RosterRecord | None:
         """Return the record that the disk is to hold; None if it does, or waits after a failure."""
@@ -452,7 +463,7 @@ class RosterManager:
             self._use(learned, store=False)
             return
         if record.agreed is not None and record.agreed.id == self.roster.id:
-            self._core.tell_roster()
+            self.effects.append(TellRoster())
         chosen = self._chosen
         if (
             chosen is not None
@@ -475,14 +486,15 @@ class RosterManager:
         self._proposed.clear()
         self._learned = None  # it is this one, or comes again
         self._removal, self._removal_at = None, inf
-        me = self._core.start.name
+        me = self._name
         if roster.entry(me) is None:
             self._removed, self._in_view = True, False
             self.news.append(f"roster {roster.number} does not have this daemon: it was removed")
-            self._core.end_removed()
+            self.effects.append(EndRemoved())
             return
         self.news.append(f"roster {roster.number} counts: {', '.join(roster.names)}")
-        self._core.use_roster(roster, stored=not store)
+        self.roster = roster
+        self.effects.append(UseRoster(roster, stored=not store))
 
     # ---- time ----
 

@@ -226,11 +226,20 @@ class SessionOutput:
         self.rest.append((connections, frame, droppable))
         self.go_on()
 
+    def note_wishes(self, session: DaemonSession) -> None:
+        """Note the frames that a session asks for in its HELLO."""
+        asked, number = session.asked, session.connection
+        if asked.causes:
+            self.causes_frames.wanted.add(number)
+        if asked.principals:
+            self.principals.add(number)
+        if asked.origins:
+            self.origins.add(number)
+
     def forget(self, connection: int) -> None:
         """Forget the wishes of a connection: its stream has ended."""
         self.ready.pop(connection, None)
         self.held.waiting.pop(connection, None)  # the logs go on without it
-        self._lists_shown.forget(connection)
         self.causes_frames.wanted.discard(connection)
         self.principals.discard(connection)
         self.origins.discard(connection)
@@ -383,9 +392,9 @@ class SessionOutput:
         not understand that, or reads some of its groups.
         """
         session = self.by_connection.get(connection)
-        if session is None or not session.takes_views:
+        if session is None or session.asked.no_views:
             return True
-        if session.reads or not session.takes_continued:
+        if session.reads or not session.asked.continued:
             return False
         self.frames += 1
         self.push(session, _CONTINUED)

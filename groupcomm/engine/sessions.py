@@ -11,6 +11,7 @@ from math import inf
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.engine.acceptance import Acceptance
+from groupcomm.engine.admission import Admission
 from groupcomm.engine.backlog import Backlog, Subscriptions
 from groupcomm.engine.connection_numbers import ConnectionNumbers
 from groupcomm.engine.inputs import (
@@ -23,14 +24,13 @@ from groupcomm.engine.inputs import (
     ProgramSettings,
     QuestionAnswered,
 )
-from groupcomm.engine.intake import Intake
+from groupcomm.engine.intake import Intake, Reading
 from groupcomm.engine.liveness import SessionWatches
 from groupcomm.engine.news import ProgramSilent
 from groupcomm.engine.output import Output
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.session_output import SessionOutput
-from groupcomm.engine.user_names import UserNames
-from groupcomm.errors import Code, LocalProtocolError, SessionError
+from groupcomm.errors import Code
 from groupcomm.events import DaemonStopping, DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
@@ -46,7 +46,12 @@ from groupcomm.session.daemon_frames import (
     encode_transition,
     encode_view_id,
 )
-from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
+from groupcomm.session.daemon_session import (
+    DaemonSession,
+    DaemonSessionState,
+    SessionLimits,
+    SessionStatus,
+)
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bundle, leave_bundle
@@ -71,7 +76,7 @@ class LocalSessions:
         may_deliver, go_on, rest: see SessionOutput.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
-        names: the names of users.
+        admission, names, why_name_taken: see Admission.
         connection_numbers: the numbers that clients get.
         silent: the sessions that have ended as their clients were silent, for the log.
         unreliable: bundles that need no number, in the order of their submission.
@@ -113,13 +118,13 @@ class LocalSessions:
         self.limits = settings.limits
         self._view: DaemonView | None = None
         self._daemon = daemon
-        self._closing = ""  # the reason why no session is admitted any more
         self._stops_at = inf  # the time at which the sessions end, once they know it
         self._others: tuple[str, ...] = ()  # the addresses of other daemons
         self.room = room
         self._probe = probe
         self.connection_numbers = ConnectionNumbers(first_connection)
-        self.names = UserNames()
+        self.admission = Admission(daemon, self.by_connection, self.access_control)
+        self.names, self.why_name_taken = self.admission.names, self.admission.why_name_taken
         self.unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.intake = Intake(self._carry_out, self._end, self._finish)
@@ -130,9 +135,7 @@ class LocalSessions:
         self.silent: list[ProgramSilent] = []
         self.now = 0.0
         self._work = 0  # of the last step
-        self._fed: list[int] = []  # connections that sent something in this step
-        self._held_back: set[int] = set()  # connections that are not read at present
-        self._backlogged: set[int] = set()  # those with more submitted than numbered bundles
+        self._reading = Reading()
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
         self._closed: list[int] = []  # connections to close once their output is written
@@ -187,26 +190,26 @@ class LocalSessions:
         self._output.now = now
         self._stops_at, self._others = at, others
         where = f"{', '.join(others)}, or " if others else ""
-        self._closing = (
+        self.admission.closing = closing = (
             f"daemon {self._daemon} is about to stop, and admits no new session: connect to"
             f" {where}another daemon of the cluster"
         )
         for session in list(self.by_connection.values()):
             if session.state is DaemonSessionState.GREETED:  # the session waits for its name
-                self._end(session, Code.REJECT_STOPPING, self._closing)
+                self._end(session, Code.REJECT_STOPPING, closing)
             elif session.is_notified:
                 self._push_stopping(session)
 
     def _push_stopping(self, session: DaemonSession) -> None:
         """Tell a session that the daemon is about to stop, if its client understands that."""
-        if session.takes_stopping:
+        if session.asked.stopping:
             within_s = max(0.0, self._stops_at - self._output.now)
             notice = DaemonStopping(within_s=within_s, addresses=self._others)
             self._push(session, (encode_stopping(notice),))
 
     def close_all(self, reason: str) -> None:
         """End all sessions and admit no more, as this daemon leaves."""
-        self._closing = reason
+        self.admission.closing = reason
         for session in list(self.by_connection.values()):
             self._end(session, Code.CONNECTION_CLOSED, reason)
 
@@ -222,15 +225,23 @@ class LocalSessions:
         """Return the units of work of the last step, each delivered frame counted as one."""
         return self._work
 
+    def status(self, least_output: int) -> tuple[SessionStatus, ...]:
+        """Return the sessions with so many bytes of output at least, for operators."""
+        return tuple(
+            session.status()
+            for session in self.by_connection.values()
+            if session.has_client and session.output_bytes >= least_output
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of bundles that wait for a number."""
+        return self.backlog.size + self.subscriptions.waiting
+
     @property
     def unfinished(self) -> int:
         """Return the number of sessions that other daemons know."""
         return sum(session.is_known for session in self.by_connection.values())
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether other daemons know of no session any more."""
-        return not self.unfinished
 
     def _principal_of(self, daemon: int, connection: int) -> str:
         known = None if self._table is None else self._table.sessions.get((daemon, connection))
@@ -242,10 +253,10 @@ class LocalSessions:
         """Process an event of one client, or new settings for all; bytes wait for their turn."""
         match event:
             case ClientBytes(connection, data):
-                self._fed.append(connection)
+                self._reading.fed.append(connection)
                 self._receive_bytes(connection, data)
             case ClientCharged(connection, price):
-                self._fed.append(connection)
+                self._reading.fed.append(connection)
                 self._charge(connection, price)
             case ClientOpened(connection, principal):
                 session = DaemonSession(connection, limits=self.limits, principal=principal)
@@ -272,7 +283,8 @@ class LocalSessions:
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
         if now >= self.names.due:
-            self._refuse_overdue(now)
+            for session, why_not in self.admission.pop_overdue(now):
+                self._end(session, Code.REJECT_NOT_UNIQUE, why_not)
         if now >= self.watches.due:
             self.watches.look(now, self.by_connection)
         served = self.intake.serve(now)
@@ -307,8 +319,8 @@ class LocalSessions:
             self._output.push_due_changes()
         if self._output.ready:
             output.ready, self._output.ready = self._output.ready, {}
-        if self._fed or self._held_back:
-            output.readable = self._pop_readable()
+        if self._reading.fed or self._reading.held_back:
+            output.readable = self._reading.pop(self.by_connection, self.intake.done)
         if self._closed:
             output.ended, self._closed = self._closed, []
         if self._greeted:
@@ -316,25 +328,6 @@ class LocalSessions:
         self._work, self._output.frames = self.intake.work_done + self._output.frames, 0
         if self._questions:
             output.questions, self._questions = self._questions, []
-
-    def _pop_readable(self) -> list[int]:
-        """Return the connections to read from again.
-
-        All their input was processed, and little of it still waits for a number.
-        """
-        fed, self._fed = self._fed, []
-        self._held_back.update(fed)
-        found = []
-        looked_at = self._held_back.intersection(self.intake.done)
-        for number in sorted(looked_at.union(fed, self._backlogged)):
-            session = self.by_connection.get(number)
-            if session is None or session.reading:
-                self._held_back.discard(number)
-                self._backlogged.discard(number)
-                found.append(number)
-            elif not session.has_input:
-                self._backlogged.add(number)
-        return found
 
     def _carry_out(self, session: DaemonSession, request: Request) -> None:
         if isinstance(request, Submit):
@@ -345,22 +338,12 @@ class LocalSessions:
             if session.state is _OPEN:
                 self._questions.append((session.connection, request.text))
         elif isinstance(request, Hello):
-            if request.causes:
-                self._output.causes_frames.wanted.add(session.connection)
-            if request.principals:
-                self._output.principals.add(session.connection)
-            if request.origins:
-                self._output.origins.add(session.connection)
-            session.takes_refusals, session.takes_bounds = request.refusals, request.bounds
-            session.takes_stopping = request.stopping
-            session.takes_accepted = request.accepted
-            session.takes_differences = request.differences
-            session.takes_continued = request.continued
-            session.takes_views = not request.no_views
+            self._output.note_wishes(session)
             if request.heartbeats:
                 session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)
-            self._greet(session, request.user)
+            if self.admission.admits(session, request.user, self._output.now):
+                self._connect(session)
         else:
             self._begin_end(session)
 
@@ -370,52 +353,6 @@ class LocalSessions:
         if session is not None:
             self._push(session, (encode_answer(data),))
             session.note_reply(answer=True)
-
-    def _greet(self, session: DaemonSession, user: str) -> None:
-        try:
-            private_name(user, self._daemon)
-        except LocalProtocolError as error:  # each name may be short enough, but not both together
-            raise SessionError(Code.REJECT_NAME, str(error)) from None
-        if self._closing:
-            raise SessionError(Code.REJECT_STOPPING, self._closing)
-        if why_not := self.access_control.why_name_refused(session.principal, user):
-            raise SessionError(Code.REJECT_NAME, why_not)
-        holder = self.names.holder(user)
-        if holder is None:
-            self._connect(session)
-            return
-        if why_not := self.why_name_taken(user):
-            raise SessionError(Code.REJECT_NOT_UNIQUE, why_not)
-        if self._is_kept(holder):
-            self.names.queue_in_doubt(session.connection, self._output.now)
-        self.names.queue(user, session.connection)
-
-    def why_name_taken(self, user: str) -> str:
-        """Say why a name cannot be had now: its session lasts; "" if it can, or may be soon."""
-        holder = self.names.holder(user)
-        if holder is None or not self._is_kept(holder) or not self.by_connection[holder].reading:
-            return ""
-        return self._name_in_use(user)
-
-    def _is_kept(self, holder: int) -> bool:
-        """Return whether the holder of a name is not known to be giving it up."""
-        return self.by_connection[holder].state <= _OPEN
-
-    def _name_in_use(self, user: str) -> str:
-        return (
-            f"daemon {self._daemon} has a session of user {user!r} already:"
-            " choose another name, or end that session first"
-        )
-
-    def _refuse_overdue(self, now: float) -> None:
-        """Refuse the sessions that waited for names whose holders are still there."""
-        for connection in self.names.pop_overdue(now):
-            session = self.by_connection.get(connection)
-            if session is None or session.state is not DaemonSessionState.GREETED:
-                continue
-            holder = self.names.holder(session.user)
-            if holder is not None and self._is_kept(holder):
-                self._end(session, Code.REJECT_NOT_UNIQUE, self._name_in_use(session.user))
 
     def _connect(self, session: DaemonSession) -> None:
         self.names.assign(session.user, session.connection)
@@ -467,7 +404,7 @@ class LocalSessions:
             return True
         session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
-        if session.takes_accepted:
+        if session.asked.accepted:
             self.acceptance.note_done(session.connection, self.now)
         if refused.verb:
             self._refuse(session, refused)
@@ -475,8 +412,8 @@ class LocalSessions:
 
     def _refuse(self, session: DaemonSession, refused: Refused) -> None:
         """Tell a session of a refusal; end it if its client does not understand refusals."""
-        if session.takes_refusals:
-            self._push(session, (encode_refused(refused, bounds=session.takes_bounds),))
+        if session.asked.refusals:
+            self._push(session, (encode_refused(refused, bounds=session.asked.bounds),))
             session.note_reply()
         else:
             self._end(session, Code.ILLEGAL_GROUP, str(refused))
@@ -565,8 +502,7 @@ class LocalSessions:
         """Note that a client's stream has ended."""
         self._output.forget(connection)
         self.watches.forget(connection)
-        self._held_back.discard(connection)
-        self._backlogged.discard(connection)
+        self._reading.forget(connection)
         session = self.by_connection.get(connection)
         if session is None:
             return
@@ -610,7 +546,7 @@ class LocalSessions:
             session = self.by_connection.get(bundle.session)
             if session is not None:
                 session.note_left(bundle)
-                if session.takes_accepted:
+                if session.asked.accepted:
                     self.acceptance.note_done(bundle.session, self.now)
         return taken
 
@@ -619,7 +555,7 @@ class LocalSessions:
         session = self.by_connection.get(bundle.session)
         if session is None or not bundle.message:  # only bundles of clients have message numbers
             return False
-        if session.takes_accepted:
+        if session.asked.accepted:
             self.acceptance.note_numbered(bundle, bundle.packet.number)
         return session.note_numbered(bundle)
 
@@ -648,7 +584,7 @@ class LocalSessions:
             self._cut_off(session, before)
         if session.watch is not None:
             self.watches.begin(session, self.now, self.limits.session_timeout_s)
-        if session.takes_accepted:
+        if session.asked.accepted:
             self._push(session, (encode_accepted(0),))  # so that its client knows that it is told
         early, session.early = session.early, []
         for frame, droppable in early:

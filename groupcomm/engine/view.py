@@ -7,9 +7,11 @@ Each packet is decoded, then compared with the view, then with the state here, a
 that anything is changed. So no packet can make a part break a rule of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Protocol
+from math import inf
+
+import attrs
 
 from groupcomm.clocks.ring_clock import LatestTime, PhysicalClock, RingClock
 from groupcomm.config.core import CoreConfig
@@ -21,22 +23,28 @@ from groupcomm.engine.checks import Plausibility
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.keys import KeyManager
+from groupcomm.engine.leaving import LeaveProgress
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.reports import Reports
 from groupcomm.engine.roster import RosterManager
 from groupcomm.engine.segmentation import Segments
+from groupcomm.engine.sender import Sender
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.groups.carried import CarriedGroups, OwnAnnouncement
 from groupcomm.groups.pruning import DeferredHeaders
+from groupcomm.groups.table import Member
 from groupcomm.link.forwarding import Forwarding
+from groupcomm.link.link import LinkStatus
 from groupcomm.link.routes import Routes
-from groupcomm.membership.states import GatherReason
+from groupcomm.membership.proposal import link_delays_us
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
+from groupcomm.wire.bundle import BundleKind
 from groupcomm.wire.data import (
     DataPacket,
     UnreliablePacket,
@@ -55,10 +63,34 @@ from groupcomm.wire.token import (
 )
 
 
-class ViewContext(Protocol):
-    """The daemon, as its views see it: the parts that all its views share."""
+@attrs.frozen(kw_only=True)
+class RingStatus:
+    """The ring of the present view.
 
-    config: CoreConfig
+    Attributes:
+        token: the token's state, lower case.
+        hop: the number of times that the token was passed on.
+        held_by_all: all daemons of the ring hold its packets up to this number.
+        held: for each ring of the view the number up to which all packets are here.
+        frontiers_least: the stamp up to which all daemons of the view hold everything.
+        token_losses, token_retransmissions: their numbers in this view.
+        waiting_bundles: the number of bundles without a number.
+    """
+
+    token: str
+    hop: int
+    held_by_all: int
+    held: tuple[int, ...]
+    frontiers_least: int
+    token_losses: int
+    token_retransmissions: int
+    waiting_bundles: int
+
+
+@attrs.frozen(kw_only=True)
+class ViewParts:
+    """The parts of a daemon that all its views share."""
+
     physical: PhysicalClock
     sessions: LocalSessions
     key_manager: KeyManager
@@ -68,12 +100,7 @@ class ViewContext(Protocol):
     counters: Counters
     probe: Probe
     segments: Segments
-
-    def seal_and_send(self, destination: str | None, packet: bytes) -> None:
-        """Send a packet to a daemon, by its name, or with None to all others of the site."""
-
-    def send_data(self, packet: DataPacket) -> None:
-        """Send a packet of a stream to the ring."""
+    sender: Sender
 
 
 class ViewState:
@@ -84,8 +111,8 @@ class ViewState:
         me: the index of this daemon in the view.
         announcement: that of this daemon, its first bundles in the view.
         majority: whether its members are more than half of all daemons; None if that is unknown.
-        delays_us: the delays of its links by which routes are compared now; see View.
-        context: the daemon.
+        parts: the parts of the daemon that all its views share.
+        config: its settings.
         now: seconds.
 
     Attributes:
@@ -94,7 +121,7 @@ class ViewState:
         view_change: ends the view once it is frozen.
         safe_waits: tells whether SAFE packets wait between two stamps; see Order.
         blocks: the horizons of the rings; see Order.
-        deadline: the time at which `step` is due.
+        deadline: the time at which `step` is due; inf once the view is frozen.
         key: the view's key.
         several: whether it has several rings, and so links.
         majority: whether its members are more than half of all daemons; None if that is unknown.
@@ -106,25 +133,25 @@ class ViewState:
         view: View,
         me: int,
         announcement: OwnAnnouncement,
-        context: ViewContext,
+        parts: ViewParts,
+        config: CoreConfig,
         now: float,
         *,
         majority: bool | None,
     ) -> None:
-        starts = context.config.starts
+        starts = config.starts
         self.view, self.majority, self.key = view, majority, view.key
         self._me = me
-        self._context = context
+        self._parts, self._config = parts, config
         self._own_ring = view.ring_of[me]
         self.several = len(view.rings) > 1  # with one ring no packet is ever forwarded
-        self._probe = context.probe
-        self._sessions = context.sessions
-        self.counters = context.counters
-        self.ring_counts, self.packet_size = context.counters.ring, context.segments.size
+        self._probe, self._sessions, self._to_network = parts.probe, parts.sessions, parts.sender
+        self.counters = parts.counters
+        self.ring_counts, self.packet_size = parts.counters.ring, parts.segments.size
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
-        self._latest = LatestTime(view.clock, context.physical.read(now), now)
-        self.clock = RingClock(context.physical, view.clock)
+        self._latest = LatestTime(view.clock, parts.physical.read(now), now)
+        self.clock = RingClock(parts.physical, view.clock)
         self._first = first = Backlog()
         self._announcement: OwnAnnouncement | None = announcement  # until it is whole
         self._packer = Packer(
@@ -136,7 +163,7 @@ class ViewState:
             base=starts.stream,
             unreliable_base=starts.unreliable,
         )
-        self.delivery = self._make_delivery(context)
+        self.delivery = self._make_delivery(parts)
         self.streams = self.delivery.streams
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, order.blocks
@@ -144,7 +171,7 @@ class ViewState:
         self.delays_us = view.delays_us
         self._usable = view.links
         self.routes = routes = Routes(view, me)
-        self._forwarding = Forwarding(view, me, routes, self.streams, context.config.timing)
+        self._forwarding = Forwarding(view, me, routes, self.streams, config.timing)
         self.links = self._forwarding.links
         self._gaps = self._foreign_gaps(routes.entered)
         self._changed: set[int] = set()  # foreign streams that may have new gaps
@@ -167,19 +194,21 @@ class ViewState:
             self._first.extend(bundles)
             self._announcement = None
 
-    def _make_delivery(self, context: ViewContext) -> Delivery:
+    def _make_delivery(self, parts: ViewParts) -> Delivery:
         view = self.view
         return Delivery(
             view,
             self._me,
-            context.config.starts,
+            self._config.starts,
             clock=self.clock,
             sessions=self._sessions,
             on_complete=self._on_complete,
-            carried=context.carried_groups,
-            on_key_report=context.key_manager.on_report,
-            on_report=partial(context.reports.accept, view),
-            on_roster_step=context.roster_manager.on_step,
+            carried=parts.carried_groups,
+            handlers={
+                BundleKind.KEYS: parts.key_manager.on_report,
+                BundleKind.REPORT: partial(parts.reports.accept, view),
+                BundleKind.ROSTER: parts.roster_manager.on_step,
+            },
             latest=self._latest,
             probe=self._probe,
         )
@@ -188,7 +217,7 @@ class ViewState:
         return Ring(
             self.view,
             self._me,
-            self._context.config,
+            self._config,
             streams=self.streams,
             clock=self.clock,
             packer=self._packer,
@@ -203,7 +232,7 @@ class ViewState:
 
         A first request is sent soon, and repeated rarely: the packet may have to cross a link.
         """
-        timing = self._context.config.timing
+        timing = self._config.timing
         retry_s = timing.token_retransmit_s + 2.5 * self.view.longest_delay_s
         return [
             Gaps(stream, delay_s=timing.repair_delay_s, retry_s=retry_s)
@@ -227,8 +256,8 @@ class ViewState:
             self.delivery.wanted.is_local_only if self.several else never_local_only
         )
         self._packer.source = self._sessions.backlog
-        self._context.key_manager.begin_view(names)
-        self._context.roster_manager.begin_view(names, view.id.counter, majority=self.majority)
+        self._parts.key_manager.begin_view(names)
+        self._parts.roster_manager.begin_view(names, view.id.counter, majority=self.majority)
 
     @property
     def ring_failure(self) -> GatherReason | None:
@@ -255,6 +284,13 @@ class ViewState:
             gaps.update(now)
         self.deadline = now
 
+    def use_roster(self, config: CoreConfig, now: float) -> None:
+        """Compare routes by the links of another roster from now on."""
+        self._config = config
+        names = [daemon.name for daemon in self.view.daemons]
+        joined = [(names[one], names[other]) for one, other in self.view.links]
+        self.use_delays(link_delays_us(config, joined), now)
+
     def use_delays(self, delays_us: tuple[int, ...], now: float) -> bool:
         """Compare routes by these delays of the links from now on; return whether they change.
 
@@ -267,6 +303,11 @@ class ViewState:
         return True
 
     @property
+    def groups(self) -> Mapping[str, Collection[Member]]:
+        """Return the members of each group, by the deliveries of this daemon."""
+        return self.delivery.groups.table.groups if self.delivery.complete else {}
+
+    @property
     def is_settled(self) -> bool:
         """Return whether all local submissions have numbers, and the whole view holds them."""
         waiting = self._announcement or self._packer.source.size
@@ -277,6 +318,37 @@ class ViewState:
         """Return the number of packets up to the last own one that some member may lack."""
         held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
         return max(0, self._packer.last - held)
+
+    def ring_status(self, waiting: int) -> RingStatus:
+        """Return the facts about the ring for operators; so many bundles wait for a number."""
+        ring = self.ring
+        return RingStatus(
+            token=ring.state.name.lower(),
+            hop=ring.monitor.hop,
+            held_by_all=ring.held_by_all,
+            held=tuple(stream.held for stream in self.streams),
+            frontiers_least=self.delivery.order.frontiers.least,
+            token_losses=ring.monitor.token_losses,
+            token_retransmissions=ring.monitor.token_retransmissions,
+            waiting_bundles=waiting,
+        )
+
+    def link_status(self) -> tuple[LinkStatus, ...]:
+        """Return the facts about the links that end here for operators."""
+        daemons = self.view.daemons
+        return tuple(link.status(daemons[at].name) for at, link in self.links.items())
+
+    def leave_progress(self, state: MembershipState, *, others_differ: bool) -> LeaveProgress:
+        """Return the duties that are left before this daemon may leave; see LeaveProgress."""
+        return LeaveProgress(
+            others_differ=others_differ,
+            state=state,
+            is_complete=self.delivery.complete,
+            is_settled=self.is_settled,
+            sessions=self._sessions.unfinished,
+            bundles=self._sessions.backlog.size,
+            packets=self.unsettled_packets,
+        )
 
     # ---- one step ----
 
@@ -315,6 +387,34 @@ class ViewState:
             self._sessions.acceptance.settle(held, self._now)
         if self._packer.source.size > waiting:
             self.deadline = self._now  # a session has ended, a name is free, or a join may go on
+
+    def deliver_left(self, now: float) -> None:
+        """Give clients more of what steps have left, while the view ends."""
+        self.deadline = now if self.delivery.deliver_left() else inf
+
+    def finish(self, following: View, transitional_members: frozenset[int]) -> None:
+        """Deliver the rest of the view, and end it.
+
+        Args:
+            following: the next view.
+            transitional_members: the daemons that come along into it, by index in this view.
+        """
+        parts, view, delivery = self._parts, self.view, self.delivery
+        members = tuple(view.daemons[index] for index in sorted(transitional_members))
+        was_complete = delivery.complete
+
+        def turn() -> None:
+            parts.roster_manager.end_regular()
+            self._probe.transitional(view.id, following.id, members)
+            if delivery.complete:
+                self._sessions.end_regular([daemon.name for daemon in members])
+
+        finished = self.view_change.finish(turn)
+        assert finished or not was_complete
+        if finished:
+            parts.carried_groups.replace(delivery.groups.table, view, self._me)
+        parts.carried_groups.keep_members(members)
+        self._sessions.end()
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:
@@ -555,12 +655,12 @@ class ViewState:
 
     def send_again(self, packet: DataPacket) -> None:
         """Send a packet of a stream to the ring once more."""
-        self._context.segments.note_repeated(packet, self._now)
+        self._parts.segments.note_repeated(packet, self._now)
         self._send_data(packet)
 
     def _send_data(self, packet: DataPacket) -> None:
         if len(self.view.rings[self._own_ring]) > 1:
-            self._context.send_data(packet)
+            self._to_network.send_data(packet)
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""
@@ -574,9 +674,9 @@ class ViewState:
     def send(self, destination: int, packet: bytes) -> None:
         """Send a packet to a daemon of the view, by its index, or to RING."""
         if destination != RING:
-            self._context.seal_and_send(self._names[destination], packet)
+            self._to_network.send(self._names[destination], packet)
         elif len(self.view.rings[self._own_ring]) > 1:
-            self._context.seal_and_send(None, packet)
+            self._to_network.send(None, packet)
 
     def announce(self, notice: HorizonNotice) -> None:
         """Send a notice to the ring, and towards every other one."""

@@ -101,6 +101,16 @@ class ViewChange:
         )
         return Past(self._view.key, holdings, tuple(sorted(self.obligation)))
 
+    @property
+    def clock(self) -> int:
+        """Return the last known stamp, in microseconds."""
+        return self._delivery.clock.value
+
+    def packet(self, ring: int, number: int) -> bytes | None:
+        """Return a whole packet of the view; None if it is not held here."""
+        packet = self._delivery.streams[ring].packets.get(number)
+        return None if packet is None else packet.raw
+
     def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
         """Return, per ring, the ranges of the recovered set that are not held here."""
         return [

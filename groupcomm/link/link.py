@@ -11,6 +11,8 @@ Sources: RFC 9002 for round trips and losses; for the rate see congestion.py.
 from math import inf
 from typing import Final
 
+import attrs
+
 from groupcomm.config.view import SAFE_PACKET_BYTES
 from groupcomm.errors import ProtocolViolation
 from groupcomm.link.acknowledgements import InFlight, ReceivedNumbers
@@ -34,6 +36,37 @@ BURST_S: Final = 0.05
 
 MOST_AHEAD: Final = 2**32
 """The most packets between two that arrive over a link: years of them."""
+
+
+@attrs.frozen(kw_only=True)
+class LinkStatus:
+    """A link of the present view that ends here; bytes are of datagrams before sealing.
+
+    Attributes:
+        to: name of the daemon at the other end.
+        carries_bytes: the size of the largest datagrams that pass.
+        most_bytes: the size of the largest datagrams that there are.
+        narrow: whether the largest ones are lost.
+        round_trip_s: smoothed.
+        rate: the best of late, bytes a second; 0 before the first sample.
+        sent: the number of attempts to send a packet, in this view.
+        lost: the number of attempts among them that were given up as lost.
+        in_flight_bytes: the bytes that are not acknowledged yet.
+        waiting_bytes: bytes that are not sent yet.
+        dropped: UNRELIABLE packets that found no room, in this view.
+    """
+
+    to: str
+    carries_bytes: int
+    most_bytes: int
+    narrow: bool
+    round_trip_s: float
+    rate: float
+    sent: int
+    lost: int
+    in_flight_bytes: int
+    waiting_bytes: int
+    dropped: int
 
 
 class Link:
@@ -83,6 +116,22 @@ class Link:
         self.notices = NoticeQueue(key, min(packet_limit, SAFE_PACKET_BYTES))
         self._send_at = -inf  # when the pace allows the next packet
         self.deadline = self.path.due
+
+    def status(self, to: str) -> LinkStatus:
+        """Return the facts for operators; `to` is the name of the daemon at the other end."""
+        return LinkStatus(
+            to=to,
+            carries_bytes=self.path.carries,
+            most_bytes=self.path.most,
+            narrow=self.path.is_narrow,
+            round_trip_s=self.trip.smoothed_s,
+            rate=self.bandwidth.rate,
+            sent=self.in_flight.last,
+            lost=self.in_flight.lost,
+            in_flight_bytes=self.in_flight.bytes,
+            waiting_bytes=self.queue.bytes,
+            dropped=self.queue.dropped,
+        )
 
     # ---- packets to send ----
 

@@ -25,7 +25,7 @@ from msgspec import structs
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import Start, View
 from groupcomm.errors import ConfigError, ProtocolViolation, RemoteProtocolError
-from groupcomm.membership.context import MembershipContext
+from groupcomm.membership.context import OldView
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
 from groupcomm.membership.recovery import Recovery
@@ -137,7 +137,7 @@ class Agreement:
         self,
         config: CoreConfig,
         start: Start,
-        context: MembershipContext,
+        frozen: OldView | None,
         old: View | None,
         *,
         proposal: Proposal,
@@ -155,7 +155,7 @@ class Agreement:
         except ConfigError as error:  # for instance links that do not join all rings
             raise RemoteProtocolError(f"a proposal from which no view results: {error}") from None
         again_s = config.timing.repair_again_s
-        self.recovery = Recovery(context, old, self._me, proposal, joins, again_s=again_s)
+        self.recovery = Recovery(frozen, old, self._me, proposal, joins, again_s=again_s)
         self.recovered = False
         self._said_recovered: set[int] = set()  # the other members that hold the recovered set
         for seat in proposal.seats:
@@ -290,20 +290,19 @@ class Isolation:
         is_isolated: whether its next view is one by itself.
     """
 
-    __slots__ = ("_context", "_failures", "is_isolated")
+    __slots__ = ("_failures", "is_isolated")
 
-    def __init__(self, context: MembershipContext) -> None:
-        self._context = context
+    def __init__(self) -> None:
         self._failures = 0
         self.is_isolated = False
 
-    def on_failed_attempt(self, agreement: Agreement) -> None:
-        """Note an attempt that has failed; an obligation to others remains."""
+    def on_failed_attempt(self, agreement: Agreement, old: OldView | None) -> None:
+        """Note an attempt that has failed; an obligation to others in the old view remains."""
         if agreement.recovered or agreement.recovery.complete:
             self._failures = 0
             return
         self._failures += 1
-        if self._failures >= MOST_FAILURES and not self._context.old.obligation:
+        if self._failures >= MOST_FAILURES and old is not None and not old.obligation:
             self.is_isolated = True
 
     def on_installed(self) -> None:

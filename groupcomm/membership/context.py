@@ -2,20 +2,49 @@
 
 from typing import Protocol
 
-from groupcomm.config.view import Incarnation, View
+from groupcomm.config.view import View
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range
-from groupcomm.wire.membership import Join, Past, Proposal, RosterNotice
+from groupcomm.wire.membership import Join, Past, Proposal
 
 
 class OldView(Protocol):
-    """The frozen view, as membership sees it.
+    """The frozen view, as membership sees it. Its packets are named by ring and number.
 
     Attributes:
         obligation: indices of the members with which this daemon has to treat it alike.
     """
 
     obligation: frozenset[int]
+
+    @property
+    def past(self) -> Past:
+        """Return the holdings of the view."""
+
+    @property
+    def clock(self) -> int:
+        """Return the last known stamp, in microseconds."""
+
+    def packet(self, ring: int, number: int) -> bytes | None:
+        """Return a whole packet; None if it is not held here."""
+
+    def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
+        """Return, per ring, the ranges of the recovered set that are not held here."""
+
+    def receive_repair(self, raw: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
+        """Enter a packet, if it is of the recovered set and not here.
+
+        Returns:
+            Its ring and number; None if it is not entered.
+        """
+
+    def accept_obligation(
+        self, recovered_set: RecoveredSet, transitional_members: frozenset[int]
+    ) -> None:
+        """Accept the obligation to treat the view as these members do, by their indices in it.
+
+        This daemon holds the recovered set, and has said so.
+        """
 
     def not_received(self, now: float) -> set[int]:
         """Return the numbers of the members whose packets do not arrive, though tokens do."""
@@ -55,68 +84,17 @@ class MembershipProbe(Protocol):
 
 
 class MembershipContext(Protocol):
-    """The daemon, as membership sees it. Packets of the old view are named by ring and number."""
-
-    @property
-    def probe(self) -> MembershipProbe:
-        """Return the observer."""
-
-    def freeze(self) -> None:
-        """Freeze the present view: nothing is numbered or delivered in it from now on."""
-
-    def on_roster(self, notice: RosterNotice) -> bool:
-        """Process a roster that another daemon floods; raise BadDatagram if it is broken.
-
-        Returns:
-            Whether that daemon has to adopt the roster of this one.
-        """
-
-    @property
-    def past(self) -> Past | None:
-        """Return the holdings of the frozen view; None before the first view."""
-
-    @property
-    def clock(self) -> int:
-        """Return the last known stamp, in microseconds."""
+    """The daemon, as membership sees it."""
 
     @property
     def used(self) -> int:
         """Return the highest connection number that may have been used, here or by others."""
 
-    def reading(self, now: float) -> int:
-        """Return physical time, in microseconds."""
-
-    def set_reading(self, now: float, reading: int) -> None:
-        """Correct physical time, which was wrong by more than is followed."""
-
-    def forget(self, number: int, incarnation: Incarnation) -> None:
-        """Forget a start of a daemon: it is over, as a later one was heard."""
-
-    def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
-        """Return, per ring, the ranges of the recovered set that are not held here."""
-
-    def old_packet(self, ring: int, number: int) -> bytes | None:
-        """Return a whole packet of the frozen view; None if it is not held here."""
-
-    def accept_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Accept a packet of the view that is frozen, if it is of the recovered set and not here.
+    def freeze(self) -> OldView | None:
+        """Freeze the present view: nothing is numbered or delivered in it from now on.
 
         Returns:
-            Its ring and number; None if it is not accepted.
-        """
-
-    @property
-    def old(self) -> OldView:
-        """Return the frozen view, which exists."""
-
-    def bind(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> None:
-        """Take the obligation to treat the old view as these members do.
-
-        This daemon holds the recovered set, and has said so.
-
-        Args:
-            recovered_set: the recovered set of the frozen view.
-            transitional_members: their indices in that view.
+            The frozen view; None before the first view.
         """
 
     def install(

@@ -16,7 +16,6 @@ from groupcomm.config.core import Timing
 from groupcomm.config.versions import Versions, speakers
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.errors import RemoteProtocolError
-from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.late import LateMembers
 from groupcomm.membership.peer import PeerDaemon
@@ -91,7 +90,6 @@ class OwnJoin:
 
     __slots__ = (
         "_began_at",
-        "_context",
         "_detector",
         "_name",
         "_reservation",
@@ -102,32 +100,30 @@ class OwnJoin:
     def __init__(
         self,
         start: Start,
-        context: MembershipContext,
         detector: FailureDetector,
         reservation: Reservation,
         versions: Versions,
     ) -> None:
         self._name = start.name
         self._spoken = spoken_of(versions)
-        self._context = context
         self._detector = detector
         self._reservation = reservation
         self._began_at = 0.0
         self.latest = self._make(0, reading=0, clock=0, past=None)
 
-    def begin(self, past: Past | None, now: float) -> None:
+    def begin(self, past: Past | None, *, reading: int, clock: int, now: float) -> None:
         """Begin the next attempt. A view needs one more counter at least: have it reserved.
 
         Args:
             past: the holdings of the old view; None without one, or if others must not share it.
+            reading: physical time, in microseconds.
+            clock: the last known stamp, in microseconds.
             now: seconds.
         """
-        disk, context = self._reservation, self._context
+        disk = self._reservation
         disk.may_use(disk.used + 1, now)
         self._began_at = now
-        self.latest = self._make(
-            self.attempt + 1, reading=context.reading(now), clock=context.clock, past=past
-        )
+        self.latest = self._make(self.attempt + 1, reading=reading, clock=clock, past=past)
 
     def _make(self, attempt: int, *, reading: int, clock: int, past: Past | None) -> Join:
         return Join(

@@ -16,10 +16,11 @@ collects the state.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import Final
+from types import MappingProxyType
 
+from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.errors import Contradiction, RemoteProtocolError
@@ -30,17 +31,19 @@ from groupcomm.membership.agreement import (
     check_commit,
     joins_of,
 )
-from groupcomm.membership.context import MembershipContext
+from groupcomm.membership.context import MembershipContext, MembershipProbe, OldView
 from groupcomm.membership.control_receiver import ControlReceiver
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
 from groupcomm.membership.late import alive_s
+from groupcomm.membership.leave import LeaveSchedule
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.room import Room
 from groupcomm.membership.states import GatherReason, MembershipState
+from groupcomm.membership.status import MembershipStatus, protocol_status
 from groupcomm.membership.trust import MAX_NEWS, Trust
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
@@ -56,11 +59,6 @@ from groupcomm.wire.membership import (
     RosterNotice,
 )
 
-LEAVE_REPEATS: Final = 4
-"""A daemon that leaves says so this many times; a daemon that misses all notices its silence."""
-
-LEAVE_INTERVAL_S: Final = 0.002
-
 
 def _forgotten(peer: PeerDaemon, over: Incarnation) -> str:
     """Return the line for the log about a start that has not counted the one before it."""
@@ -72,38 +70,21 @@ def _forgotten(peer: PeerDaemon, over: Incarnation) -> str:
     )
 
 
-class LeaveSchedule:
-    """The times at which a daemon that leaves says so.
-
-    Attributes:
-        begun: whether the daemon leaves; it does nothing else any more.
-        due: the time of the next LEAVE; inf if none is due.
-    """
-
-    __slots__ = ("_left", "begun", "due")
-
-    def __init__(self) -> None:
-        self.begun = False
-        self.due = inf
-        self._left = LEAVE_REPEATS
-
-    def begin(self, now: float) -> None:
-        """Leave from now on."""
-        if not self.begun:
-            self.begun = True
-            self.due = now
-
-    def count_sent(self, now: float) -> bool:
-        """Count a leave message that is being sent; return whether it is the last."""
-        self._left -= 1
-        self.due = now + LEAVE_INTERVAL_S if self._left else inf
-        return not self._left
-
-
 class Membership:
     """One daemon's part in agreeing on views.
 
     Pass arrivals to the ``on_`` methods, then call `step`; also when `deadline` is reached.
+
+    Args:
+        config: the settings.
+        start: the start of the daemon.
+        context: the daemon.
+        reservation: the view counters that the disk reserves.
+        clock: physical time, which a view may correct.
+        probe: an observer.
+        forget: is called with each start of a daemon that is over, as a later one was heard.
+        on_roster: is called with each roster that another daemon floods, and the time; it returns
+            whether that daemon has to adopt the roster of this one.
 
     Attributes:
         state: its state.
@@ -119,13 +100,27 @@ class Membership:
     """
 
     def __init__(
-        self, config: CoreConfig, start: Start, context: MembershipContext, reservation: Reservation
+        self,
+        config: CoreConfig,
+        start: Start,
+        context: MembershipContext,
+        reservation: Reservation,
+        clock: PhysicalClock,
+        *,
+        probe: MembershipProbe,
+        forget: Callable[[int, Incarnation], None],
+        on_roster: Callable[[RosterNotice, float], bool],
     ) -> None:
         self._config = config
         self._timing = config.timing
         self._start = start
         self._me = start.daemon.number
         self._context = context
+        self._old: OldView | None = None  # the frozen view
+        self._clock = clock
+        self._probe = probe
+        self._forget = forget
+        self._ask_roster = on_roster
         self._reservation = reservation
         self._room = Room(config)
         self.flood = Flood(config, start)
@@ -151,12 +146,14 @@ class Membership:
         self.deadline = -inf
         self._backoff = Backoff()
         self._gather = Gather(self._timing, 0.0, 1.0)
-        self._own_join = OwnJoin(start, context, self._detector, reservation, config.versions)
+        self._own_join = OwnJoin(start, self._detector, reservation, config.versions)
         self._agreement: Agreement | None = None
-        self._isolation = Isolation(context)
+        self._isolation = Isolation()
         self._schedule = CommitSchedule(self._timing)
         self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
-        self._operational = OperationalPhase(self._timing, self.flood, self._detector, context)
+        self._operational = OperationalPhase(
+            self._timing, self.flood, self._detector, context.reroute
+        )
         self._leave = LeaveSchedule()
         self._overtaken = False  # a member has gone on from the view that is agreed to here
 
@@ -188,17 +185,37 @@ class Membership:
         return tuple(sorted(found))
 
     @property
+    def others_differ(self) -> bool:
+        """Return whether all other members of the view say that they have other settings."""
+        others = set() if self.view is None else self.view.numbers - {self._me}
+        return all(number in self.peers and self.peers[number].differs for number in others)
+
+    @property
     def coming(self) -> View | None:
         """Return the view that was agreed to and is not installed yet; None without one."""
         agreed, done = self._agreement, self.state is MembershipState.OPERATIONAL
         return None if agreed is None or done else agreed.view
+
+    def status(self, now: float) -> MembershipStatus:
+        """Return the facts about views and other daemons."""
+        view, peers, me = self.view, self.peers, self._start.name
+        return MembershipStatus(
+            state=self.state,
+            view=view,
+            reasons=MappingProxyType(dict(self.reasons)),
+            no_room=self.no_room,
+            protocol=protocol_status(self._config.versions, me, view, peers, now),
+            peers=tuple(peer.status() for peer in peers.values()),
+            differing=tuple(self.comparison.others(view, now)),
+            broken=self.trust.status(peers),
+        )
 
     # ---- messages that come ----
 
     def _on_restart(self, number: int, over: Incarnation | None, now: float) -> None:
         agreement, peer = self._agreement, self.peers[number]
         if over is not None:
-            self._context.forget(number, over)
+            self._forget(number, over)
             if peer.incarnation.restarts <= over.restarts:
                 self.news.append(_forgotten(peer, over))
         is_member = agreement is not None and agreement.has_other_start_of(peer)
@@ -271,7 +288,7 @@ class Membership:
             self.gather(GatherReason.MEMBER_MOVED, now)
 
     def _on_roster(self, peer: PeerDaemon, notice: RosterNotice, now: float) -> None:
-        if self._context.on_roster(notice):
+        if self._ask_roster(notice, now):
             self.comparison.on_superseded_roster(peer, now)
 
     def _on_leave(self, peer: PeerDaemon, now: float) -> None:
@@ -370,18 +387,19 @@ class Membership:
         if self._agreement is not None and reason is not GatherReason.MEMBER_LEFT:
             self._backoff.on_gather(now, operational=operational)
         self._note_failure(now)
-        if operational:
-            old = self._context.old
+        self._old = old = self._context.freeze()
+        if operational and old is not None:
             for number in old.not_received(now):
                 self.trust.leave_out_unreceived(self.peers[number], now)
             for number in old.not_reached(now):
                 self.trust.leave_out_unreached(self.peers[number], now)
-        self._context.freeze()
         self.state, self._agreement, self._overtaken = MembershipState.GATHER, None, False
         self._reservation.note_used(self._context.used)
         self._receiver.gather_began_at = now
-        self._own_join.begin(None if self._isolation.is_isolated else self._context.past, now)
-        self._context.probe.gathered(self._own_join.latest)
+        past = None if old is None or self._isolation.is_isolated else old.past
+        reading, clock = self._clock.read(now), 0 if old is None else old.clock
+        self._own_join.begin(past, reading=reading, clock=clock, now=now)
+        self._probe.gathered(self._own_join.latest)
         jitter = (self._me >> self._own_join.attempt % 48 & 0xFF) / 256
         manner = self._backoff.factor, jitter
         self._gather = Gather(
@@ -448,10 +466,10 @@ class Membership:
         joins = joins_of(proposal, self._start, self._own_join.latest, self.peers)
         if joins is None:
             return
-        here = (self._config, self._start, self._context, self.view)
+        here = (self._config, self._start, self._old, self.view)
         agreement = Agreement(*here, proposal=proposal, joins=joins, peers=self.peers)
         agreement.recovery.begun = self._agreement is not None and self._agreement.recovery.begun
-        self._context.probe.committed(proposal, agreement.view, agreement.recovery.member_numbers)
+        self._probe.committed(proposal, agreement.view, agreement.recovery.member_numbers)
         self._gather.replay_kept(agreement.recovery.receive)
         self.state, self._agreement, self._progress_at = MembershipState.COMMIT, agreement, now
         self._repeat_commit(agreement, now)
@@ -516,7 +534,7 @@ class Membership:
         if self._agreement is None or self.state is MembershipState.OPERATIONAL:
             return
         if now >= self._progress_at + self._timing.answer_wait_s * self._backoff.factor:
-            self._isolation.on_failed_attempt(self._agreement)
+            self._isolation.on_failed_attempt(self._agreement, self._old)
 
     def _go_on_alone(self, now: float) -> None:
         """Leave the old view alone: packets of other members contradict those held here."""
@@ -556,9 +574,8 @@ class Membership:
             self.state = MembershipState.RECOVERED
             agreement.recovered = True
             self._reservation.use(counter)  # others may install the view from here on
-            self._context.probe.recovered()
-            if recovery.recovered_set is not None:
-                self._context.bind(recovery.recovered_set, recovery.transitional)
+            self._probe.recovered()
+            recovery.accept_obligation()
             self._send_commit(agreement, now)
         if agreement.all_recovered:
             self._install(agreement, now)
@@ -588,7 +605,7 @@ class Membership:
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
         if reading is not None:
-            self._context.set_reading(now, reading)
+            self._clock.correct(now, reading)
         view, recovery = agreement.view, agreement.recovery
         self.state = MembershipState.OPERATIONAL
         self.view = view
@@ -596,6 +613,8 @@ class Membership:
         self._backoff.on_installed(now)
         agreed_with = self._config
         self._context.install(view, recovery.recovered_set, recovery.transitional)
+        self._old = None
+        recovery.end()
         self._operational.begin(view, self._gather.started, now)
         self.deadline = now
         if self._config is not agreed_with:

@@ -9,12 +9,12 @@ Each daemon tells all others over which of its own links it hears nothing (`Link
 used only if neither end reports it.
 """
 
+from collections.abc import Callable
 from math import inf
 from typing import Final, TypeAlias
 
 from groupcomm.config.core import Timing
 from groupcomm.config.view import View
-from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import PeerDaemon
@@ -89,25 +89,29 @@ class OperationalPhase:
 
     __slots__ = (
         "_beacon_due",
-        "_context",
         "_detector",
         "_flood",
         "_indices",
         "_links",
         "_repeats",
         "_timing",
+        "_use_links",
         "_view",
         "announced_mark",
         "deadline",
     )
 
     def __init__(
-        self, timing: Timing, flood: Flood, detector: FailureDetector, context: MembershipContext
+        self,
+        timing: Timing,
+        flood: Flood,
+        detector: FailureDetector,
+        use_links: Callable[[tuple[Pair, ...]], None],
     ) -> None:
         self._timing = timing
         self._flood = flood
         self._detector = detector
-        self._context = context
+        self._use_links = use_links
         self._view: View | None = None
         self._links: LinkStates | None = None
         self._indices: dict[int, int] = {}
@@ -177,7 +181,7 @@ class OperationalPhase:
     def _reroute(self, states: LinkStates) -> bool:
         if not states.join_all:
             return False
-        self._context.reroute(states.usable)
+        self._use_links(states.usable)
         return True
 
     def _announce_links(self) -> None:

@@ -7,6 +7,8 @@ from collections import deque
 from math import inf
 from typing import Final
 
+import attrs
+
 from groupcomm.config.versions import Versions
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation
@@ -26,6 +28,28 @@ _NOTHING: Final = (0, -inf)
 
 Row = frozenset[tuple[int, int]]
 """(number, random id) of daemons."""
+
+
+@attrs.frozen(kw_only=True)
+class PeerStatus:
+    """Another daemon, in its latest start.
+
+    Attributes:
+        name: its announced or listed name; None without one.
+        heard_at: the time of its own latest datagram; -inf if none came.
+        left: whether it has left in order.
+        reading: the physical time at which its latest join was sent, in microseconds; None without
+            one.
+        joined_at: the time at which that join came.
+        advised: its advised settings, key and values.
+    """
+
+    name: str | None
+    heard_at: float
+    left: bool
+    reading: int | None
+    joined_at: float
+    advised: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class PeerDaemon:
@@ -232,3 +256,14 @@ class PeerDaemon:
         if self.join is not None and self.heard_list_at >= since and key in self.join.heard:
             return True
         return self.beacon is not None and self.beacon_at >= since and key in self.beacon.heard
+
+    def status(self) -> PeerStatus:
+        """Return the facts for operators."""
+        return PeerStatus(
+            name=self.name,
+            heard_at=self.heard_at,
+            left=self.left,
+            reading=None if self.join is None else self.join.reading,
+            joined_at=self.join_at,
+            advised=() if self.settings is None else self.settings.advised,
+        )

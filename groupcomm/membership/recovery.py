@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from math import inf
 
 from groupcomm.config.view import View
-from groupcomm.membership.context import MembershipContext
+from groupcomm.membership.context import OldView
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range, among, remove_number
 from groupcomm.stream.stream import MAX_AHEAD
@@ -38,8 +38,8 @@ class Recovery:
 
     __slots__ = (
         "_again_s",
-        "_context",
         "_duties",
+        "_frozen",
         "_lacking",
         "_open",
         "_sent_at",
@@ -51,7 +51,7 @@ class Recovery:
 
     def __init__(
         self,
-        context: MembershipContext,
+        frozen: OldView | None,
         old: View | None,
         me: int,
         proposal: Proposal,
@@ -62,14 +62,14 @@ class Recovery:
         """Begin.
 
         Args:
-            context: the daemon.
+            frozen: the view that ends, as it is here; None without one.
             old: the view that ends, if there is one.
             me: this daemon's number.
             proposal: the proposal that was agreed to.
             joins: the joins that it was made from.
             again_s: a daemon that still lacks a packet this long after it was sent has not got it.
         """
-        self._context = context
+        self._frozen = frozen
         self._again_s = again_s
         self.begun = False
         self._lacking: list[list[Range]] | None = None  # missing packets by ring; None: unknown yet
@@ -81,7 +81,7 @@ class Recovery:
             tuple[int, int], set[int]
         ] = {}  # the packets to send, with their receivers
         self._duties: list[list[int]] = []  # the numbers of these packets, by ring, rising
-        if old is None:
+        if old is None or frozen is None:
             return
         pasts: dict[int, Past] = {}
         numbers: set[int] = set()
@@ -91,14 +91,12 @@ class Recovery:
             index = keys.get((seat.number, seat.random_id))
             if index is None or past is None or past.view != old.key:
                 continue
-            if _fits(past, old) and context.old.is_plausible(past):
+            if _fits(past, old) and frozen.is_plausible(past):
                 pasts[index] = past
                 numbers.add(seat.number)
         own = next(index for key, index in keys.items() if key[0] == me)
         if own not in pasts:  # this daemon continues alone
-            past = context.past
-            assert past is not None
-            pasts, numbers = {own: past}, {me}
+            pasts, numbers = {own: frozen.past}, {me}
         self.recovered_set = RecoveredSet(pasts)
         self.transitional = frozenset(pasts)
         self.member_numbers = frozenset(numbers)
@@ -120,10 +118,14 @@ class Recovery:
 
     def _find_lacking(self) -> list[list[Range]]:
         if self._lacking is None:
-            self._lacking = (
-                [] if self.recovered_set is None else self._context.missing(self.recovered_set)
-            )
+            union, frozen = self.recovered_set, self._frozen
+            self._lacking = [] if union is None or frozen is None else frozen.missing(union)
         return self._lacking
+
+    def end(self) -> None:
+        """Forget the packets of the old view: it has ended."""
+        self._frozen = None
+        self._open.clear()
 
     def receive(self, sender: int, packet: bytes) -> bool:
         """Enter a packet from another member; return False if it is here or not of the set.
@@ -138,10 +140,11 @@ class Recovery:
         Raises:
             BadDatagram, ProtocolViolation: it is no packet of the old view, or does not fit it.
         """
-        if self.recovered_set is None or sender not in self.member_numbers:
+        union, frozen = self.recovered_set, self._frozen
+        if union is None or frozen is None or sender not in self.member_numbers:
             return False
         lacking = self._find_lacking()
-        taken = self._context.accept_repair(packet, self.recovered_set)
+        taken = frozen.receive_repair(packet, union)
         if taken is None:
             return False
         ring, number = taken
@@ -154,8 +157,13 @@ class Recovery:
 
         Without other members they always are.
         """
-        recovered_set = self.recovered_set
-        return recovered_set is None or self._context.old.prepare(recovered_set, self.transitional)
+        union, frozen = self.recovered_set, self._frozen
+        return union is None or frozen is None or frozen.prepare(union, self.transitional)
+
+    def accept_obligation(self) -> None:
+        """Accept the obligation: this daemon holds the recovered set, and says so."""
+        if self.recovered_set is not None and self._frozen is not None:
+            self._frozen.accept_obligation(self.recovered_set, self.transitional)
 
     def on_missing(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
         """Note the packets that another member still lacks: send those again that it should have
@@ -177,7 +185,7 @@ class Recovery:
                 break
             done.append(duty)
             self._sent_at[duty] = now
-            packet = self._context.old_packet(*duty)
+            packet = None if self._frozen is None else self._frozen.packet(*duty)
             if packet is not None:
                 taken.append((packet, lacking))
                 room -= len(packet)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+import attrs
+
 from groupcomm.config.view import Start
 from groupcomm.errors import ProtocolViolation
 
@@ -55,6 +57,25 @@ MOST_AHEAD_S: Final = (MOST_LEAD_US - 2 * LEAD_US) / 2e6
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 2.0
 """The time after which a failed write is begun again; it doubles from the first to the longest."""
+
+
+@attrs.frozen(kw_only=True)
+class DiskStatus:
+    """The disk that marks of view counters are written to.
+
+    Attributes:
+        write_s: the longest time of recent writes.
+        asked_at: the time since which the present write is wanted; None without one.
+        error: the reason for which the last write failed; None if it did not.
+        spare: view counters that the disk holds for this daemon and that are not used.
+        aside: whether others are in a view that needs a mark which the disk does not hold yet.
+    """
+
+    write_s: float
+    asked_at: float | None
+    error: str | None
+    spare: int
+    aside: bool
 
 
 def first_number(mark: int, reading: int, random_id: int) -> int:
@@ -256,6 +277,16 @@ class Reservation:
         self.to_store, self.error = None, reason
         self.due = now + self._retry_s
         self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
+
+    def status(self) -> DiskStatus:
+        """Return the facts for operators."""
+        return DiskStatus(
+            write_s=self.write_s,
+            asked_at=None if self.to_store is None else self.asked_at,
+            error=self.error,
+            spare=max(0, self.mark - self.used),
+            aside=self.is_short,
+        )
 
     # ---- the lead of marks ----
 

@@ -15,8 +15,12 @@ few contradictions the view is over, and nothing of it counts any more.
 """
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from math import inf
+from types import MappingProxyType
 from typing import Final
+
+import attrs
 
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram, Contradiction, ProtocolViolation, RemoteProtocolError
@@ -100,6 +104,21 @@ class BrokenDaemon(LeftOutDaemon):
         return True
 
 
+@attrs.frozen(kw_only=True)
+class BrokenStatus:
+    """A daemon that has broken the protocol.
+
+    Attributes:
+        name: its name, or its number if it has announced no name.
+        counts: the number of its breaches, by kind.
+        until: the time before which it is left out.
+    """
+
+    name: str
+    counts: Mapping[str, int]
+    until: float
+
+
 class Trust:
     """The trust of one daemon in all others.
 
@@ -117,6 +136,17 @@ class Trust:
         self.not_received: dict[int, LeftOutDaemon] = {}
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._contradictions: deque[float] = deque(maxlen=FEW)
+
+    def status(self, peers: Mapping[int, PeerDaemon]) -> tuple[BrokenStatus, ...]:
+        """Return the daemons that have broken the protocol; `peers` has their names."""
+        return tuple(
+            BrokenStatus(
+                name=peers[number].label if number in peers else f"daemon {number:x}",
+                counts=MappingProxyType(dict(broken.counts)),
+                until=broken.until,
+            )
+            for number, broken in self.broken.items()
+        )
 
     def on_breach(
         self, peer: PeerDaemon, error: RemoteProtocolError, now: float

@@ -1,6 +1,9 @@
 """Counts of a daemon's part in its rings, over all views."""
 
+import attrs
 
+
+@attrs.define
 class RingCounts:
     """Counts since the start of one core.
 
@@ -13,19 +16,9 @@ class RingCounts:
         repeated_tokens: copies sent of tokens that nothing showed to have arrived.
     """
 
-    __slots__ = (
-        "repeated_bytes",
-        "repeated_packets",
-        "repeated_tokens",
-        "rotations",
-        "rotations_s",
-        "visits",
-    )
-
-    def __init__(self) -> None:
-        self.visits = 0
-        self.rotations = 0
-        self.rotations_s = 0.0
-        self.repeated_packets = 0
-        self.repeated_bytes = 0
-        self.repeated_tokens = 0
+    visits: int = 0
+    rotations: int = 0
+    rotations_s: float = 0.0
+    repeated_packets: int = 0
+    repeated_bytes: int = 0
+    repeated_tokens: int = 0

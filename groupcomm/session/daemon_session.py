@@ -16,7 +16,7 @@ CONNECTING, and a DISCONNECT when it leaves CONNECTING, OPEN or DRAINING for a s
 import enum
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -47,6 +47,7 @@ from groupcomm.session.frames import (
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.outbox import Outbox, Replies
 from groupcomm.session.requests import (
+    NO_WISHES,
     NOTHING,
     RECEIVERS_A_UNIT,
     VIOLATION,
@@ -122,6 +123,27 @@ class DaemonSessionState(enum.IntEnum):
     CLOSED = enum.auto()  # no daemon knows it; the client may still read its last output
 
 
+class SessionStatus(NamedTuple):
+    """One program's session; a tuple, as there may be thousands, each second.
+
+    Attributes:
+        output_bytes: bytes that wait for the program to read them.
+        backlog_bytes: bytes that wait for a number.
+        backlog_work: units of work that these are about to cause (docs/security.md).
+        dropped: UNRELIABLE messages that were dropped because the program did not keep up.
+        blocks: whether all senders wait for it.
+    """
+
+    connection: int
+    user: str
+    principal: str
+    output_bytes: int
+    backlog_bytes: int
+    backlog_work: int
+    dropped: int
+    blocks: bool
+
+
 class DaemonSession:
     """The record of one session at its daemon.
 
@@ -142,13 +164,8 @@ class DaemonSession:
         too_slow: whether it was closed because its output was above the cap.
         bundle_limit: the limit in the WELCOME; 0 before.
         early: frames that were delivered before the WELCOME, and whether each may be dropped.
-        takes_refusals: whether the client understands REFUSED frames.
-        takes_bounds: whether it understands in them which bound was reached.
-        takes_stopping: whether the client understands STOPPING frames.
-        takes_accepted: whether the client understands ACCEPTED frames.
-        takes_differences: whether the client understands DIFFERENCE frames.
-        takes_continued: whether it understands CONTINUED frames.
-        takes_views: whether the client wants views of groups.
+        asked: its HELLO, which says which frames the client wants.
+        hidden: the groups of which it was shown only itself.
         reads: the groups that it has asked to join without views.
         watch: the watch over its client; None if that sends no heartbeats.
         last_principal: the principal of the last delivery's sender, if the client asks for them.
@@ -169,6 +186,7 @@ class DaemonSession:
         "_reader",
         "_replies",
         "allowed",
+        "asked",
         "awaited",
         "backlog_bytes",
         "backlog_work",
@@ -179,6 +197,7 @@ class DaemonSession:
         "early",
         "expelled",
         "groups",
+        "hidden",
         "last_principal",
         "member",
         "numbered",
@@ -189,13 +208,6 @@ class DaemonSession:
         "reads",
         "refused",
         "state",
-        "takes_accepted",
-        "takes_bounds",
-        "takes_continued",
-        "takes_differences",
-        "takes_refusals",
-        "takes_stopping",
-        "takes_views",
         "targets",
         "too_slow",
         "user",
@@ -224,9 +236,8 @@ class DaemonSession:
         self._numbering = Numbering()
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
-        self.takes_refusals = self.takes_stopping = self.takes_accepted = False
-        self.takes_bounds = self.takes_differences = self.takes_continued = False
-        self.takes_views = True
+        self.asked = NO_WISHES
+        self.hidden: set[str] = set()
         self.reads: set[str] = set()
         self.watch: PeerWatch | None = None
         self.last_principal: str | None = None
@@ -236,6 +247,19 @@ class DaemonSession:
         self.groups: set[str] = set()
         self.expelled: set[str] = set()
         self.refused = 0
+
+    def status(self) -> SessionStatus:
+        """Return the facts for operators."""
+        return SessionStatus(
+            self.connection,
+            self.user,
+            self.principal,
+            self.output_bytes,
+            self.backlog_bytes,
+            self.backlog_work,
+            self.dropped,
+            self.block_bytes is not None and self.blocks,
+        )
 
     # ---- its life ----
 
@@ -462,7 +486,8 @@ class DaemonSession:
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         self.state = DaemonSessionState.GREETED
         self.price = price_of_frame(frame)
-        return Hello(user, capabilities)
+        self.asked = Hello(user, capabilities)
+        return self.asked
 
     def _on_bye(self) -> None:
         if self.state is DaemonSessionState.OPEN:
@@ -507,7 +532,7 @@ class DaemonSession:
 
     def wants_views(self, group: str) -> bool:
         """Return whether the client wants views of a group besides its own joins and leaves."""
-        return self.takes_views and group not in self.reads
+        return not self.asked.no_views and group not in self.reads
 
     # ---- numbers ----
 

@@ -62,6 +62,10 @@ class Hello:
         self.continued = bool(capabilities & Capability.CONTINUED)
 
 
+NO_WISHES: Final = Hello("", 0)
+"""What a client asks for before its HELLO has come."""
+
+
 class Submit:
     """A bundle of the client: messages, a fragment, a join or a leave.
 

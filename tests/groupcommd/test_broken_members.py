@@ -27,9 +27,9 @@ def lie(daemons: Daemons) -> None:
     core = daemons["b"].service.core
     assert core.view_state is not None
     request = TokenRequest(ring=0, daemon=0, hop=2).encode(core.view_state.key)
-    core._out = []
-    core.seal_and_send("a", request)
-    daemons.network.carry("b", core._out)
+    core.sender.datagrams = []
+    core.sender.send("a", request)
+    daemons.network.carry("b", core.sender.datagrams)
 
 
 def told(found: dict[str, Any]) -> DaemonAnswers:

@@ -10,8 +10,8 @@ from groupcomm.clocks.ring_clock import FARTHEST_AHEAD_US
 from groupcomm.config import view
 from groupcomm.config.core import PRESETS, CoreConfig, Timing, Windows
 from groupcomm.config.versions import SPOKEN
+from groupcomm.engine.admission import NAME_WAIT_S
 from groupcomm.engine.sessions import RECORD_HEAD_BYTES
-from groupcomm.engine.user_names import NAME_WAIT_S
 from groupcomm.errors import Code
 from groupcomm.events import Cause
 from groupcomm.groups.announcement import MAX_ANNOUNCEMENT_BYTES

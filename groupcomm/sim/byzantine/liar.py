@@ -222,9 +222,9 @@ class _LyingSender:
     def __init__(self, liar: Liar, core: DaemonCore) -> None:
         self._liar = liar
         self._core = core
-        self._seal: Callable[[str | None, bytes], None] = core.seal_and_send
+        self._seal: Callable[[str | None, bytes], None] = core.sender.send
         self._receive: Callable[[int, bytes], None] = core._receive_packet
-        core.seal_and_send = self._send  # type: ignore[method-assign,assignment]
+        core.sender.send = self._send  # type: ignore[method-assign,assignment]
         core._receive_packet = self._on_received  # type: ignore[method-assign]
         protection = core._protection
         if isinstance(protection, IdentityProtection):

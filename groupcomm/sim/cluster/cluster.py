@@ -579,7 +579,8 @@ class Cluster:
         """Return a value that changes when a client of the core gets an event or a packet is held
         there."""
         hosts = [self.daemons[index] for index in self.core]
-        streams = [stream for host in hosts for stream in host.core.streams]
+        states = [host.core.view_state for host in hosts]
+        streams = [stream for state in states if state is not None for stream in state.streams]
         held = ((stream.held, len(stream.packets)) for stream in streams)  # and above a gap
         views = (host.completed for host in hosts)
         core = set(self.core)

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from random import Random
-from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start
+from groupcomm.engine.backlog import Backlog, Submitter
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.protection import IdentityProtection, SealedProtection
@@ -36,9 +36,6 @@ class Daemons:
         members: the daemons of the view, one letter each.
         configured: all daemons.
         rolls: the identities that each trusts at its start; {} without identities.
-
-    Attributes:
-        woken: how often a daemon was told that something waits.
     """
 
     def __init__(
@@ -49,12 +46,12 @@ class Daemons:
         configured: str = "ab",
         rolls: Mapping[str, Roll] | None = None,
     ) -> None:
-        self.woken = 0
         self.counters = Counters()
         self.protections: dict[str, SealedProtection] = {}
         self.managers: dict[str, KeyManager] = {}
-        self._backlogs: dict[str, list[Any]] = {}
-        config = CoreConfig(sites=(tuple(configured),))
+        self.backlogs: dict[str, Backlog] = {}
+        self.submitters: dict[str, Submitter] = {}
+        self.config = config = CoreConfig(sites=(tuple(configured),))
         for name in rolls or members:
             start = Start(name=name, incarnation=Incarnation(1, ord(name)))
             some = keys or ring(1, active=1)
@@ -65,19 +62,11 @@ class Daemons:
                 self.protections[name] = IdentityProtection(config, start, some, 0.0, credentials)
             else:
                 self.protections[name] = SealedProtection(config, start, some, 0.0)
-            self._backlogs[name] = []
-            core = SimpleNamespace(
-                config=config,
-                start=start,
-                counters=self.counters,
-                sessions=SimpleNamespace(backlog=self._backlogs[name]),
-                wake=self._wake,
-            )
-            self.managers[name] = KeyManager(cast(Any, core), self.protections[name], keys)
+            self.backlogs[name] = Backlog()
+            self.submitters[name] = Submitter(self.backlogs[name])
+            here = self.submitters[name], self.counters
+            self.managers[name] = KeyManager(name, self.protections[name], keys, *here)
         self.begin_view(members)
-
-    def _wake(self) -> None:
-        self.woken += 1
 
     def begin_view(self, members: str) -> None:
         """Begin a view of these daemons, and have their reports come."""
@@ -88,10 +77,9 @@ class Daemons:
 
     def order(self) -> None:
         """Have all reports come to all daemons of the view."""
-        while any(self._backlogs[name] for name in self.members):
+        while any(self.backlogs[name] for name in self.members):
             for sender, name in enumerate(self.members):
-                taken, self._backlogs[name][:] = list(self._backlogs[name]), []
-                for bundle in taken:
+                for bundle in self.backlogs[name].clear():
                     for receiver in self.members:
                         self.managers[receiver].on_report(sender, bundle)
 
@@ -100,7 +88,14 @@ class Daemons:
             protection.begin_step(now)
 
     def active(self) -> list[int]:
-        return [manager.describe()["active"] for manager in self.managers.values()]
+        return [self.describe(name)["active"] for name in self.managers]
 
     def known(self) -> list[list[str]]:
-        return [list(manager.describe()["keys"]) for manager in self.managers.values()]
+        return [list(self.describe(name)["keys"]) for name in self.managers]
+
+    def is_woken(self) -> bool:
+        """Return whether a daemon was told that something waits."""
+        return any(each.is_woken for each in self.submitters.values())
+
+    def describe(self, name: str) -> dict[str, Any]:
+        return self.managers[name].describe(self.config.daemons)

@@ -18,8 +18,9 @@ from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_frames import decode_view_untrusted
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.differences import decode_difference_untrusted
-from groupcomm.session.frames import DAEMON_FRAME_BYTES, FrameKind, FrameReader
+from groupcomm.session.frames import DAEMON_FRAME_BYTES, Capability, FrameKind, FrameReader
 from groupcomm.session.group_lists import GroupLists
+from groupcomm.session.requests import Hello
 from tests.groupcomm.engine.clients import PLENTY, Clients
 from tests.groupcomm.groups.stage import VIEW, Audience, Stage
 from tests.groupcomm.groups.test_groups import ACTS
@@ -30,7 +31,7 @@ NEW: Final = ViewId(2, "a", 2)
 
 def session_of(connection: int, *, takes: bool = True, name: str = "") -> DaemonSession:
     session = DaemonSession(connection, limits=SessionLimits())
-    session.takes_differences = takes
+    session.asked = Hello("u", Capability.DIFFERENCES if takes else 0)
     session.member = MemberId(name or f"#u{connection}#a", connection)
     return session
 
@@ -67,7 +68,7 @@ class Told(Audience):
             view = decode_view_untrusted(frame, VIEW.id)
             lists.hold(view, session.member)
             return view
-        assert session.takes_differences
+        assert session.asked.differences
         return lists.apply(decode_difference_untrusted(frame, VIEW.id), session.member)
 
 
@@ -217,7 +218,7 @@ def test_who_wants_no_views_gets_its_own_join_and_leave_alone() -> None:
     crowd = Crowd(4)
     quiet, reader, *others = crowd.programs
     sessions = crowd.clients.core.sessions
-    sessions.by_connection[quiet].takes_views = False
+    sessions.by_connection[quiet].asked.no_views = True
     crowd.clients.sessions[quiet].join("g")
     crowd.clients.sessions[reader].join("g", views=False)
     for program in others:
@@ -230,11 +231,3 @@ def test_who_wants_no_views_gets_its_own_join_and_leave_alone() -> None:
     crowd.step()
     assert [crowd.names(program) for program in (quiet, reader)] == [4, 4]
     assert [crowd.names(program) for program in others] == [6, 6]
-
-
-def test_a_session_that_may_not_see_members_is_forgotten_with_its_end() -> None:
-    shown, session = ListsShown(AccessControl()), session_of(2)
-    shown._hidden[2] = {"g"}
-    assert not shown.shares(session, "g")
-    shown.forget(session.connection)
-    assert shown.shares(session, "g")

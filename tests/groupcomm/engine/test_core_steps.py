@@ -70,7 +70,7 @@ def test_the_next_step_is_due_when_the_first_part_has_something_to_do() -> None:
     usual = after(core)
     assert 0.001 < usual < inf
     parts: list[tuple[Any, str]] = [
-        (core, "_view_due"),
+        (core.view_state, "deadline"),
         (core.leaving, "due"),
         (core.roster_manager, "_flood_at"),
         (core.sessions.names, "due"),
@@ -276,10 +276,14 @@ def test_a_removed_daemon_whose_others_do_not_follow_leaves_after_a_while() -> N
     core = cluster.cores["c"]
 
     def follow() -> bool:
-        return core.leaving.others_follow(core._now)
+        assert core.view_state is not None
+        differ = core.membership.others_differ
+        progress = core.view_state.leave_progress(core.state, others_differ=differ)
+        return core.leaving.others_follow(progress, core._now)
 
     assert follow(), "it was not removed"
-    core.end_removed()
+    core.leaving.remove(core._now)
+    core.leave()
     assert not follow()
     core._now += FOLLOW_S - 0.001
     assert not follow()
@@ -320,8 +324,8 @@ def test_a_daemon_without_a_view_has_no_groups() -> None:
         now=0.0,
         wall=0.0,
     )
-    assert (core.groups(), core.members("g"), core.streams, core.clock) == ({}, (), [], 0)
-    assert core.past is None
+    assert (core.groups(), core.members("g"), core.view_state) == ({}, (), None)
+    assert core.freeze() is None
     assert core.near == frozenset("b")
 
 

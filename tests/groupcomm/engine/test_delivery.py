@@ -1,5 +1,6 @@
 """Delivery: nothing before all announcements, then everything once; who is told what, and when."""
 
+from functools import partial
 from math import inf
 from types import SimpleNamespace
 from typing import Any, cast
@@ -153,9 +154,10 @@ class Daemon:
             sessions=cast(Any, self.recorder),
             on_complete=lambda: self.recorder.log.append("complete"),
             carried=CarriedGroups(),
-            on_key_report=lambda daemon, some: self.recorder.log.append(f"keys of {daemon}"),
-            on_report=lambda daemon, some: self.recorder.log.append(f"report of {daemon}"),
-            on_roster_step=lambda daemon, some: self.recorder.log.append(f"roster of {daemon}"),
+            handlers={
+                kind: partial(self._note, kind.name.lower())
+                for kind in (BundleKind.KEYS, BundleKind.REPORT, BundleKind.ROSTER)
+            },
             latest=LatestTime(view.clock, view.clock, 0.0),
             probe=self.probe,
         )
@@ -167,6 +169,9 @@ class Daemon:
                 self.packet(*cut_announcement(EMPTY, 1000), daemon=daemon)
             self.delivery.deliver()
             self.recorder.log.clear()
+
+    def _note(self, kind: str, daemon: int, _bundle: Bundle) -> None:
+        self.recorder.log.append(f"{kind} of {daemon}")
 
     def make(self, *bundles: Bundle, daemon: int = 1, time: int = 0) -> DataPacket:
         """Return the next packet."""

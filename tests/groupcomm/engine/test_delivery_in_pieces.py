@@ -56,7 +56,7 @@ def test_a_step_delivers_so_many_frames_and_the_next_one_goes_on() -> None:
         sessions.accept(clients.said(sender))
     while sessions.backlog.size < 2 * SENDERS * EACH:
         sessions.intake.serve(0.0)  # they wait for the token, say
-    clients.core.wake()
+    clients.core.submitter.wake()
     steps, before, all_of_them = 0, 0, SENDERS * EACH * MEMBERS
     while before < all_of_them:
         clients.step_once()
@@ -216,7 +216,7 @@ def test_senders_wait_while_a_daemon_is_behind() -> None:
     assert not of_view.is_behind, "these wait for others, not for this daemon"
     of_view.unfinished = True
     assert of_view.is_behind
-    clients.core.wake()
+    clients.core.submitter.wake()
     clients.core.step(0.0, [], [])
     assert view_state.ring.flow.blocked
 

@@ -34,9 +34,9 @@ def store(manager: KeyManager) -> None:
 def test_nobody_trusts_an_evicted_daemon_from_one_place_of_the_order_on() -> None:
     daemons = three()
     a = daemons.managers["a"]
-    assert (daemons.woken, a.unstored, a.to_store()) == (0, False, (None, None))
+    assert (daemons.is_woken(), a.unstored, a.to_store()) == (False, False, (None, None))
     a.evict("c")
-    assert daemons.woken == 1
+    assert daemons.is_woken()
     assert trusted(daemons, "a") == "abc", "the report has not come yet"
     daemons.order()
     assert [trusted(daemons, name) for name in "abc"] == ["ab"] * 3
@@ -187,7 +187,7 @@ def test_operators_see_the_identities_that_count_and_those_that_are_evicted() ->
     daemons.managers["a"].evict("c")
     daemons.order()
     prints = {name: identity_fingerprint(ROLL.daemons[name]).hex() for name in "abc"}
-    assert daemons.managers["b"].describe()["identities"] == {
+    assert daemons.describe("b")["identities"] == {
         "daemons": {"a": prints["a"], "b": prints["b"]},
         "evicted": {prints["c"]: "c"},
         "await": [],

@@ -2,8 +2,7 @@
 
 import random
 from contextlib import suppress
-from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Final
 
 import attrs
 import pytest
@@ -12,6 +11,8 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig, Rekeying
 from groupcomm.config.roster import Roster, RosterEntry
 from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, Start, View
+from groupcomm.engine.backlog import Backlog, Submitter
+from groupcomm.engine.counters import Counters
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.protection import (
     MAX_FORGED,
@@ -329,18 +330,15 @@ def test_a_notice_counts_by_the_rosters_of_both(
     member, c = gate("a", roll=GONE), gate("c", 2)
     member.use_daemons(("a", "b"), ("c",) if removed else (), number)
     entries = tuple(RosterEntry(name=name, site="hall") for name in names)
-    core = SimpleNamespace(
-        config=SimpleNamespace(roster=Roster(entries=entries, number=7)),
-        start=SimpleNamespace(name="c"),
-    )
-    manager = KeyManager(cast("Any", core), c, KEYS)
-    assert manager.eviction is None
+    roster = Roster(entries=entries, number=7)
+    manager = KeyManager("c", c, KEYS, Submitter(Backlog()), Counters())
+    assert manager.find_eviction(roster) is None
     if not removed:
         member.use_daemons(("a", "b", "c"), (), number)
     notice = notice_of(member, c)
     assert notice is not None
     c.open_untrusted(notice)
-    assert (manager.eviction is not None) is counts
+    assert (manager.find_eviction(roster) is not None) is counts
 
 
 def test_few_notices_are_sent() -> None:

@@ -300,7 +300,7 @@ def test_a_message_is_charged_for_its_receivers_and_a_join_for_the_members() -> 
     more = 40 // RECEIVERS_A_UNIT
     prices = [after - before for before, after in pairwise(waits)]
     assert prices == [1, 1 + more, 1 + more, BUNDLE_PRICES[BundleKind.JOIN].work + more]
-    clients.core.wake()
+    clients.core.submitter.wake()
     clients.step()
     assert sessions.by_connection[sender].backlog_work == 0
 
@@ -337,7 +337,7 @@ def test_the_requests_of_a_session_that_are_under_way_cause_so_much_work_and_no_
     assert MOST_BACKLOG_WORK <= session.backlog_work < MOST_BACKLOG_WORK + 21
     assert len(sessions.backlog) == -(-MOST_BACKLOG_WORK // 21)
     assert session.stalled
-    clients.core.wake()
+    clients.core.submitter.wake()
     for step in range(1, MOST_BACKLOG_WORK):
         clients.step_once(now=step * STALL_S)
     assert session.backlog_work == 0
@@ -370,7 +370,7 @@ def test_what_came_before_the_end_of_a_stream_still_counts() -> None:
     taken = clients.core.sessions.traffic
     clients.step()
     assert sum(taken.taken) == 3 * STEP_WORK
-    assert clients.core.sessions.is_empty
+    assert not clients.core.sessions.unfinished
 
 
 def test_who_must_go_while_it_waits_for_its_turn_is_gone() -> None:
@@ -381,7 +381,7 @@ def test_who_must_go_while_it_waits_for_its_turn_is_gone() -> None:
     sessions.accept(ClientDismissed(waiting, Code.REJECT_AUTH, "it may not stay"))
     sessions.accept(ClientGone(waiting))
     clients.step()
-    assert sessions.is_empty
+    assert not sessions.unfinished
 
 
 def test_a_question_that_nobody_will_read_the_answer_of_is_not_asked() -> None:
@@ -393,7 +393,7 @@ def test_a_question_that_nobody_will_read_the_answer_of_is_not_asked() -> None:
     sessions.accept(ClientGone(asker))
     clients.step()
     assert len(clients.questions) == 1
-    assert sessions.is_empty
+    assert not sessions.unfinished
 
 
 def test_bytes_that_are_no_frame_yet_are_not_waited_for() -> None:

@@ -25,13 +25,13 @@ def load(daemons: Daemons, names: str, keys: KeyRing) -> None:
 def test_a_key_is_loaded_promoted_and_retired_at_all_daemons() -> None:
     daemons = Daemons(ring(1, active=1))
     a, b = daemons.managers.values()
-    assert daemons.woken == 0, "one key: there is nothing to report"
+    assert not daemons.is_woken(), "one key: there is nothing to report"
     load(daemons, "a", ring(1, 2, active=1))
     with pytest.raises(LocalProtocolError, match="not known at b"):
         a.promote(2)
     load(daemons, "b", ring(1, 2, active=1))
     assert daemons.active() == [1, 1]
-    assert daemons.woken > 0
+    assert daemons.is_woken()
     daemons.begin_step(7.0)
     a.promote(2)
     daemons.order()
@@ -42,19 +42,19 @@ def test_a_key_is_loaded_promoted_and_retired_at_all_daemons() -> None:
         assert keys is manager.keys
         assert roll is None
     with pytest.raises(LocalProtocolError, match=f"wait {2 * LIFETIME_S:.0f} s"):
-        b.retire(1, without_missing=False)
+        b.retire(1, daemons.config, without_missing=False)
     daemons.begin_step(7.0 + 2 * LIFETIME_S - 0.5)
     with pytest.raises(LocalProtocolError, match="still be on their way"):
-        b.retire(1, without_missing=False)
+        b.retire(1, daemons.config, without_missing=False)
     daemons.begin_step(7.0 + 2 * LIFETIME_S)
-    b.retire(1, without_missing=False)
+    b.retire(1, daemons.config, without_missing=False)
     daemons.order()
     assert daemons.known() == [["2"], ["2"]]
 
 
 def test_a_key_that_never_sealed_here_is_retired_without_a_wait() -> None:
     daemons = Daemons(ring(1, 2, active=2))
-    daemons.managers["a"].retire(1, without_missing=False)
+    daemons.managers["a"].retire(1, daemons.config, without_missing=False)
     daemons.order()
     assert daemons.known() == [["2"], ["2"]]
 
@@ -77,10 +77,10 @@ def test_only_the_file_that_has_the_present_keys_is_up_to_date() -> None:
 def test_a_daemon_that_is_not_there_is_locked_out_only_if_the_operator_says_so() -> None:
     daemons = Daemons(ring(1, 2, active=2), "a")
     a = daemons.managers["a"]
-    assert a.describe()["missing"] == ["b"]
+    assert daemons.describe("a")["missing"] == ["b"]
     with pytest.raises(LocalProtocolError, match="b would be locked out"):
-        a.retire(1, without_missing=False)
-    a.retire(1, without_missing=True)
+        a.retire(1, daemons.config, without_missing=False)
+    a.retire(1, daemons.config, without_missing=True)
     daemons.order()
     assert daemons.known() == [["2"]]
 
@@ -88,12 +88,12 @@ def test_a_daemon_that_is_not_there_is_locked_out_only_if_the_operator_says_so()
 def test_each_daemon_reports_in_each_view_and_all_know_the_keys_of_all() -> None:
     daemons = Daemons(ring(1, 2, active=1))
     for manager in daemons.managers.values():
-        members = manager.describe()["members"]
+        members = manager.describe("ab")["members"]
         assert list(members) == ["a", "b"]
         assert members["a"] == members["b"]
         assert list(members["b"]["keys"]) == ["1", "2"]
         assert members["b"]["active"] == 1
-        assert manager.describe()["identities"] is None
+        assert manager.describe("ab")["identities"] is None
 
 
 def test_reports_that_do_not_decode_are_counted_and_those_of_no_member_are_not_read() -> None:

@@ -568,7 +568,7 @@ def test_a_daemon_that_hears_of_the_roster_before_the_last_step_waits_for_the_st
     pending = core.roster_manager.record.pending
     assert pending is not None
     cluster.isolate("a", "bc")
-    core.on_roster(RosterNotice("b", True, encode_roster(pending)))
+    core.roster_manager.on_notice(RosterNotice("b", True, encode_roster(pending)), core._now)
     cluster.run(0.1)
     assert roster(cluster, "a").number == 0
     cluster.cut = set()
@@ -590,7 +590,7 @@ def test_between_two_views_a_roster_that_counts_elsewhere_is_learned() -> None:
     assert pending is not None
     manager.end_regular()
     assert not manager.is_changing
-    cluster.cores["c"].on_roster(RosterNotice("b", True, encode_roster(pending)))
+    manager.on_notice(RosterNotice("b", True, encode_roster(pending)), 0.0)
     assert manager.record == RosterRecord(agreed=pending)
 
 

@@ -1,26 +1,29 @@
 """The roster manager of one daemon: each step of a change, rosters that come, and its disk."""
 
 from math import inf
-from types import SimpleNamespace
 from typing import Any, cast
 
 import attrs
 import pytest
 
-from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import AddDaemon, Roster, RosterEntry, RosterRecord
-from groupcomm.config.view import Incarnation, Start
+from groupcomm.engine.backlog import Backlog, Submitter
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.roster import (
     FLOOD_AGAIN_S,
     MAX_PROPOSED,
     REMOVAL_WAIT_S,
     STORE_AGAIN_S,
+    EndRemoved,
+    FloodRoster,
+    RosterEffect,
     RosterManager,
+    TellRoster,
+    UseRoster,
 )
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.wire.bundle import body_payload, roster_bundle
-from groupcomm.wire.membership import ControlMessage, RosterNotice
+from groupcomm.wire.membership import RosterNotice
 from groupcomm.wire.roster import (
     RosterStep,
     StepKind,
@@ -37,56 +40,65 @@ BALLOT = 7
 
 
 class Core:
-    """What a roster manager needs of its core.
+    """What is around a roster manager.
 
     Attributes:
-        submitted: the steps that it has sent, in order.
-        flooded: the rosters that it has sent to all.
-        used: the rosters that count from then on.
-        told: those of them that others may learn.
-        removed: how often it was told that this daemon is removed.
+        effects: what it has told the core to do, in order.
     """
 
-    def __init__(self, name: str = "a") -> None:
-        self.config = CoreConfig(sites=(NAMES,))
-        assert self.config.roster.id == BASE.id
-        self.start = Start(name=name, incarnation=Incarnation(1, 1))
+    def __init__(self, name: str = "a", roster: Roster = BASE) -> None:
+        self.name, self.roster = name, roster
         self.counters = Counters()
-        self.submitted: list[RosterStep] = []
-        self.flooded: list[Roster] = []
-        self.used: list[Roster] = []
-        self.told: list[Roster] = []
-        self.removed = self.woken = 0
-        self.sessions = SimpleNamespace(backlog=SimpleNamespace(append=self._submit))
+        self.backlog = Backlog()
+        self.submitter = Submitter(self.backlog)
+        self.effects: list[RosterEffect] = []
 
-    def _submit(self, bundle: Any) -> None:
-        self.submitted.append(decode_step_untrusted(bytes(body_payload(bundle.body))))
+    @property
+    def submitted(self) -> list[RosterStep]:
+        """Return the steps that were sent, in order."""
+        return [decode_step_untrusted(bytes(body_payload(each.body))) for each in self.backlog]
 
-    def wake(self) -> None:
-        self.woken += 1
+    @property
+    def flooded(self) -> list[Roster]:
+        """Return the rosters that were sent to all."""
+        notices = [each.notice for each in self.effects if isinstance(each, FloodRoster)]
+        assert all((each.name, each.counts) == (self.name, False) for each in notices)
+        return [decode_roster_untrusted(each.roster) for each in notices]
 
-    def flood_roster(self, notice: ControlMessage) -> None:
-        assert isinstance(notice, RosterNotice)
-        assert (notice.name, notice.counts) == (self.start.name, False)
-        self.flooded.append(decode_roster_untrusted(notice.roster))
+    @property
+    def used(self) -> list[Roster]:
+        """Return the rosters that count from then on."""
+        return [each.roster for each in self.effects if isinstance(each, UseRoster)]
 
-    def use_roster(self, roster: Roster, *, stored: bool) -> None:
-        self.config = self.config.with_roster(roster)
-        self.used.append(roster)
-        if stored:
-            self.tell_roster()
+    @property
+    def told(self) -> list[Roster]:
+        """Return those of them that others may learn."""
+        told, latest = [], self.roster
+        for each in self.effects:
+            if isinstance(each, UseRoster):
+                latest = each.roster
+            if isinstance(each, TellRoster) or (isinstance(each, UseRoster) and each.stored):
+                told.append(latest)
+        return told
 
-    def tell_roster(self) -> None:
-        self.told.append(self.config.roster)
+    @property
+    def removed(self) -> int:
+        """Return how often the manager said that this daemon is removed."""
+        return self.effects.count(EndRemoved())
 
-    def end_removed(self) -> None:
-        self.removed += 1
+    def pop_woken(self) -> bool:
+        """Return whether the next step was to come at once since the last call."""
+        woken, self.submitter.is_woken = self.submitter.is_woken, False
+        return woken
 
 
 def manager_of(
     core: Core, *, record: RosterRecord | None = None, majority: bool = True, view: bool = True
 ) -> RosterManager:
-    manager = RosterManager(cast(Any, core), record or RosterRecord())
+    manager = RosterManager(
+        core.name, core.roster, record or RosterRecord(), core.submitter, core.counters
+    )
+    manager.effects = core.effects
     if view:
         manager.begin_view(NAMES, BALLOT, majority=majority)
     return manager
@@ -260,8 +272,7 @@ def test_a_pending_change_is_proposed_again_with_its_ballot() -> None:
 
 
 def test_a_pending_change_that_has_come_to_count_is_not_proposed_again() -> None:
-    core = Core("b")
-    core.config = core.config.with_roster(WITH_D)
+    core = Core("b", WITH_D)
     manager_of(core, record=RosterRecord(agreed=WITH_D, pending=WITH_D, ballot=3))
     assert core.submitted == []
 
@@ -278,9 +289,8 @@ def test_a_pending_change_that_has_come_to_count_is_not_proposed_again() -> None
 def test_the_lowest_daemon_proposes_to_count_one_that_was_added(
     name: str, members: str, majority: bool, proposes: bool
 ) -> None:
-    core = Core(name)
+    core = Core(name, WITH_D)
     assert not next(entry for entry in WITH_D.entries if entry.name == "d").counts
-    core.config = core.config.with_roster(WITH_D)
     manager = manager_of(core, view=False)
     manager.begin_view(tuple(members), BALLOT, majority=majority)
     assert len(core.submitted) == proposes
@@ -292,17 +302,17 @@ def test_each_step_has_the_core_act_soon() -> None:
     """Else a step would wait for whatever comes next, on a quiet day for a beacon."""
     core = Core()
     manager = manager_of(core)
-    assert core.woken == 0
+    assert not core.pop_woken()
     manager.change(AddDaemon(name="d", site="1"), forced=False)
-    assert core.woken == 1, "a bundle waits for a number"
+    assert core.pop_woken(), "a bundle waits for a number"
     propose(manager, 0, WITH_D)
-    assert core.woken == 3, "the disk lacks the roster, and it is to be flooded again"
+    assert core.pop_woken(), "the disk lacks the roster, and it is to be flooded again"
     store(manager)
-    assert core.woken == 4, "another bundle waits"
+    assert core.pop_woken(), "another bundle waits"
     waiting = Core()
     manager = manager_of(waiting, view=False)
     manager.on_notice(notice(WITH_D, counts=True), 0.0)
-    assert waiting.woken == 1, "the disk lacks the roster"
+    assert waiting.pop_woken(), "the disk lacks the roster"
 
 
 def test_a_daemon_that_has_come_is_counted_as_soon_as_the_roster_has_it() -> None:
@@ -348,8 +358,7 @@ def test_a_roster_that_counts_elsewhere_is_stored_and_then_used() -> None:
 
 
 def test_a_daemon_with_an_older_roster_has_to_adopt_this_one() -> None:
-    core = Core()
-    core.config = core.config.with_roster(WITH_D)
+    core = Core(roster=WITH_D)
     manager = manager_of(core, record=RosterRecord(agreed=WITH_D))
     assert manager.on_notice(notice(BASE, counts=True), 0.0)
     assert not manager.on_notice(notice(WITH_D, counts=True), 0.0)
@@ -495,7 +504,7 @@ def test_its_proposer_floods_a_roster_again_until_it_counts() -> None:
     assert manager.due == inf
     manager.change(AddDaemon(name="d", site="1"), forced=False)
     propose(manager, 0, WITH_D)
-    core.flooded.clear()
+    core.effects.clear()
     for now in (1.0, 1.0 + FLOOD_AGAIN_S - 0.001, 1.0 + FLOOD_AGAIN_S):
         if now >= manager.due:
             manager.step(now)

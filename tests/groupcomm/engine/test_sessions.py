@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.engine import ClientBytes, ClientGone
+from groupcomm.engine.admission import NAME_WAIT_S
 from groupcomm.engine.intake import STEP_WORK
-from groupcomm.engine.user_names import NAME_WAIT_S
 from groupcomm.errors import Code
 from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from groupcomm.engine.user_names import NAME_WAIT_S, UserNames
+from groupcomm.engine.admission import NAME_WAIT_S, UserNames
 
 
 def test_a_name_has_one_holder_until_it_is_free() -> None:

@@ -104,7 +104,7 @@ def test_a_roster_of_a_later_release_is_named_and_nobodys_fault(counts: bool) ->
     longer[0] = 0x9F  # an array with more items than any release has
     notice = RosterNotice("b", counts, bytes(longer) + more * b"\x90")
     for _ in range(2):
-        core.on_roster(notice)
+        core.roster_manager.on_notice(notice, core._now)
     cluster.run(0.5)
     lines = cluster.shells["a"].lines(RosterNews)
     assert [line for line in lines if "upgrade this daemon" in line] == lines

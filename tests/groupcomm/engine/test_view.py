@@ -49,7 +49,7 @@ def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> No
     cluster = split_site()
     core, view_state = cluster.cores["b"], view_state_of(cluster, "b")
     sent: list[tuple[str | None, bytes]] = []
-    core._out = sent
+    core.sender.datagrams = sent
     upto = view_state.streams[1].known
     told = view_state._noticed[1]
 

@@ -55,7 +55,8 @@ class Site:
     def __init__(self, core: DaemonCore) -> None:
         assert core.view is not None
         announcement = core.carried_groups.announce(1000, core.view)
-        self.state = state = ViewState(core.view, ME, announcement, core, NOW, majority=True)
+        here = core._parts, core.config, NOW
+        self.state = state = ViewState(core.view, ME, announcement, *here, majority=True)
         assert state.view.rings == ((FELLOW, ME), (REMOTE, 3))
         self.log: list[tuple[Any, ...]] = []
         log = self.log

@@ -4,20 +4,41 @@ All packets of its view are of the first ring, and are their own numbers.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
+from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.view import Incarnation, View
-from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.errors import BadDatagram, Contradiction
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range, ranges_of
 from groupcomm.wire.membership import Holding, Past, RosterNotice
 
 
+class FakeClock(PhysicalClock):
+    """Physical time, as a test sets it.
+
+    Attributes:
+        first: the reading at time 0.
+        corrected: the reading that it was corrected to; None if it was not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0.0, 0.0)
+        self.first = 1000
+        self.corrected: int | None = None
+
+    def read(self, now: float) -> int:
+        return self.first + int(now * 1e6)
+
+    def correct(self, now: float, reading: int) -> None:
+        self.corrected = reading
+
+
 @attrs.define
 class FakeContext:
-    """The context of membership (groupcomm/membership/context.py).
+    """The context of membership, and its frozen view (groupcomm/membership/context.py).
 
     Attributes:
         held: numbers of the view that stands still.
@@ -37,10 +58,9 @@ class FakeContext:
     held: set[int] = attrs.field(factory=set)
     obligation: frozenset[int] = frozenset()
     log: list[str] = attrs.field(factory=list)
-    physical: int = 1000
+    physical: FakeClock = attrs.field(factory=FakeClock)
     clock: int = 0
     used: int = 0
-    corrected: int | None = None
     credulous: bool = True
     sound: bool = True
     contradicted: set[int] = attrs.field(factory=set)
@@ -51,11 +71,6 @@ class FakeContext:
     unreached: set[int] = attrs.field(factory=set)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
     installed: list[tuple[View, RecoveredSet | None, frozenset[int]]] = attrs.field(factory=list)
-    probe: Probe = attrs.field(factory=NoProbe)
-
-    @property
-    def old(self) -> "FakeContext":
-        return self
 
     def is_plausible(self, past: Past) -> bool:
         return self.credulous
@@ -63,8 +78,9 @@ class FakeContext:
     def prepare(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> bool:
         return self.sound or len(transitional_members) == 1
 
-    def freeze(self) -> None:
+    def freeze(self) -> "FakeContext":
         self.log.append("freeze")
+        return self
 
     def not_received(self, now: float) -> set[int]:
         return self.lost
@@ -72,23 +88,17 @@ class FakeContext:
     def not_reached(self, now: float) -> set[int]:
         return self.unreached
 
-    def on_roster(self, notice: RosterNotice) -> bool:
+    def on_roster(self, notice: RosterNotice, now: float) -> bool:
         self.rosters.append(notice)
         return False
 
     @property
-    def past(self) -> Past | None:
+    def past(self) -> Any:
         if not self.key:
             return None
         first = Holding(0, tuple(ranges_of(self.held)), (), 0)
         others = (Holding(0, (), (), 0),) * (self.rings - 1)
         return Past(self.key, (first, *others), tuple(sorted(self.obligation)))
-
-    def reading(self, now: float) -> int:
-        return self.physical + int(now * 1e6)
-
-    def set_reading(self, now: float, reading: int) -> None:
-        self.corrected = reading
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
         self.routes.append(links)
@@ -105,13 +115,13 @@ class FakeContext:
         ]
         return [ranges_of(lacking), *([] for _ in range(self.rings - 1))]
 
-    def old_packet(self, ring: int, number: int) -> bytes | None:
+    def packet(self, ring: int, number: int) -> bytes | None:
         return b"%d" % number if number in self.held else None
 
-    def accept_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        if not packet.isdigit():
-            raise BadDatagram("packet", f"{packet!r} is no number")
-        number = int(packet)
+    def receive_repair(self, raw: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
+        if not raw.isdigit():
+            raise BadDatagram("packet", f"{raw!r} is no number")
+        number = int(raw)
         if number in self.contradicted:
             raise Contradiction("content", f"packet {number} is another one here")
         if number in self.held or not recovered_set.holds(0, number):
@@ -119,7 +129,9 @@ class FakeContext:
         self.held.add(number)
         return 0, number
 
-    def bind(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> None:
+    def accept_obligation(
+        self, recovered_set: RecoveredSet, transitional_members: frozenset[int]
+    ) -> None:
         assert not any(self.missing(recovered_set)), "who is bound holds the union"
         self.log.append("bind")
         self.obligation |= transitional_members | recovered_set.obligation

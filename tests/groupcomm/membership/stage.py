@@ -11,6 +11,7 @@ from msgspec import structs
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.shared import shared_settings
 from groupcomm.config.view import Incarnation, Start
+from groupcomm.engine.probe import NoProbe
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import GatherReason, MembershipState
@@ -69,7 +70,16 @@ class Watched(Membership):
     ) -> None:
         self.states: list[MembershipState] = []
         self._bound = bound
-        super().__init__(config, start, context, reservation)
+        super().__init__(
+            config,
+            start,
+            context,
+            reservation,
+            context.physical,
+            probe=NoProbe(),
+            forget=context.forget,
+            on_roster=context.on_roster,
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "state" and isinstance(value, MembershipState):
@@ -94,7 +104,7 @@ class Daemon:
         self.name = name
         self.start = start
         self.host = FakeContext()
-        self.disk = Reservation(counter, PLENTY, self.host.reading, 0.0)
+        self.disk = Reservation(counter, PLENTY, self.host.physical.read, 0.0)
         self.machine = Watched(config, start, self.host, self.disk, bound)
 
     def taken(self) -> list[tuple[str | None, ControlPacket]]:

@@ -209,7 +209,7 @@ def test_a_clock_far_ahead_of_the_median_is_corrected_and_not_followed() -> None
     stage = Stage("abc")
     for name in "abc":
         stage.place(name)
-    stage.daemons["b"].host.physical += 11_000_000
+    stage.daemons["b"].host.physical.first += 11_000_000
     stage.daemons["c"].host.clock = 11_000_000_000
     for name in "abc":
         stage.daemons[name].machine.gather(GatherReason.STARTED, 0.0)
@@ -217,7 +217,7 @@ def test_a_clock_far_ahead_of_the_median_is_corrected_and_not_followed() -> None
     view = stage.daemons["a"].machine.view
     assert view is not None
     assert view.clock == 1000
-    assert [stage.daemons[name].host.corrected for name in "abc"] == [None, 1000, None]
+    assert [stage.daemons[name].host.physical.corrected for name in "abc"] == [None, 1000, None]
 
 
 def test_a_last_stamp_a_little_ahead_of_the_clocks_is_followed() -> None:

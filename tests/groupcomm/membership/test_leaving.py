@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupcomm.membership.agreement import MOST_FAILURES, Isolation
-from groupcomm.membership.membership import LEAVE_INTERVAL_S, LEAVE_REPEATS, LeaveSchedule
+from groupcomm.membership.leave import LEAVE_INTERVAL_S, LEAVE_REPEATS, LeaveSchedule
 
 
 def test_a_daemon_that_leaves_says_so_some_times() -> None:
@@ -31,37 +31,35 @@ def attempt(*, recovered: bool = False, complete: bool = False) -> Any:
     return SimpleNamespace(recovered=recovered, recovery=SimpleNamespace(complete=complete))
 
 
-def isolation(obligation: object = None) -> Isolation:
-    """Return the decision of a daemon that is bound by an obligation, or by none."""
-    context: Any = SimpleNamespace(old=SimpleNamespace(obligation=obligation))
-    return Isolation(context)
+FREE: Any = SimpleNamespace(obligation=None)
+BOUND: Any = SimpleNamespace(obligation="to deliver")
 
 
 def test_a_daemon_whose_packets_never_come_goes_on_alone_until_it_has_a_view() -> None:
-    one = isolation()
+    one = Isolation()
     for _ in range(MOST_FAILURES - 1):
-        one.on_failed_attempt(attempt())
+        one.on_failed_attempt(attempt(), FREE)
         assert not one.is_isolated
-    one.on_failed_attempt(attempt())
+    one.on_failed_attempt(attempt(), FREE)
     assert one.is_isolated
     one.on_installed()
     assert not one.is_isolated
-    one.on_failed_attempt(attempt())
+    one.on_failed_attempt(attempt(), FREE)
     assert not one.is_isolated, "it counts anew"
 
 
 @pytest.mark.parametrize(("recovered", "complete"), [(True, False), (False, True)])
 def test_an_attempt_for_which_all_packets_came_counts_anew(recovered: bool, complete: bool) -> None:
-    one = isolation()
+    one = Isolation()
     for _ in range(MOST_FAILURES - 1):
-        one.on_failed_attempt(attempt())
-    one.on_failed_attempt(attempt(recovered=recovered, complete=complete))
-    one.on_failed_attempt(attempt())
+        one.on_failed_attempt(attempt(), FREE)
+    one.on_failed_attempt(attempt(recovered=recovered, complete=complete), FREE)
+    one.on_failed_attempt(attempt(), FREE)
     assert not one.is_isolated
 
 
 def test_who_is_bound_to_others_never_goes_on_alone() -> None:
-    one = isolation(obligation="to deliver")
+    one = Isolation()
     for _ in range(2 * MOST_FAILURES):
-        one.on_failed_attempt(attempt())
+        one.on_failed_attempt(attempt(), BOUND)
     assert not one.is_isolated

@@ -2,6 +2,8 @@
 
 from math import inf
 
+import attrs
+
 from groupcomm.config.core import CoreConfig
 from groupcomm.ring.counts import RingCounts
 from groupcomm.ring.horizon_notices import NEAR_S, REPEATS, HoldingsReport, NoticeSchedule
@@ -149,5 +151,4 @@ def test_a_horizon_that_is_announced_is_a_promise() -> None:
 
 
 def test_nothing_is_counted_at_first() -> None:
-    counts = RingCounts()
-    assert [getattr(counts, name) for name in RingCounts.__slots__] == [0] * 6
+    assert attrs.astuple(RingCounts()) == (0,) * 6

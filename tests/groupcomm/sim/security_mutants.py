@@ -106,9 +106,9 @@ def promoted_before_all_have_it(right: Right) -> Right:
 def retired_at_once(right: Right) -> Right:
     """A key is erased while datagrams that are sealed with it may be on their way."""
 
-    def retire(self: KeyManager, number: int, *, without_missing: bool) -> None:
+    def retire(self: KeyManager, *asked: Any, without_missing: bool) -> None:
         self._sealed_since = 0.0
-        right(self, number, without_missing=without_missing)
+        right(self, *asked, without_missing=without_missing)
 
     return retire
 

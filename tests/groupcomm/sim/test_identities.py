@@ -93,7 +93,7 @@ def test_an_evicted_daemon_reads_nothing_more_and_does_not_come_back() -> None:
     for index in range(3):
         keeper = cluster.daemons[index].core.key_manager
         assert not keeper.is_evicted
-        assert keeper.describe()["identities"]["evicted"]
+        assert keeper.describe(())["identities"]["evicted"]
         credentials = cluster.daemons[index].credentials
         assert credentials is not None
         assert not credentials.roll.is_trusted(gone.name), "the file says so, too"
@@ -137,7 +137,7 @@ def test_who_was_apart_learns_who_was_evicted_meanwhile() -> None:
     cluster.network.mend(apart)
     cluster.form([0, 1, 3])
     cluster.run(0.5)
-    assert running(cluster.daemons[3]).core.key_manager.describe()["identities"]["evicted"]
+    assert running(cluster.daemons[3]).core.key_manager.describe(())["identities"]["evicted"]
     cluster.run(2.0)
     assert cluster.agree([0, 1, 3]), "two that would take it do not, as one of them knows"
 

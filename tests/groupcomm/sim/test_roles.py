@@ -155,9 +155,9 @@ def test_who_was_evicted_goes_on_as_a_daemon_and_is_heard_by_nobody() -> None:
     assert len(attacker._kept) > 0
     others = [host for host in cluster.daemons if not host.is_taken]
     assert len(others) == 2
-    assert all(host.core.key_manager.eviction is None for host in others)
+    assert all(host.core.status(0.0).keys.eviction is None for host in others)
     assert attacker._puppet is not None
-    assert attacker._puppet.key_manager.eviction is not None, "it was told so"
+    assert attacker._puppet.status(0.0).keys.eviction is not None, "it was told so"
     assert all(len(host.core.view.daemons) == 2 for host in others if host.core.view)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from groupcomm.config.core import Rekeying
+from groupcomm.engine.inputs import PromoteKey, RetireKey
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.security.keys import KeyRing
@@ -55,12 +56,14 @@ def load_keys(cluster: Cluster, hosts: Sequence[int], *, active: int = 1) -> Non
 
 def sealing(cluster: Cluster, hosts: Sequence[int]) -> list[int]:
     """Return the key that each daemon seals with."""
-    return [cluster.daemons[index].core.key_manager.describe()["active"] for index in hosts]
+    return [cluster.daemons[index].core.key_manager.describe(())["active"] for index in hosts]
 
 
 def command(cluster: Cluster, index: int, verb: str, number: int, **options: bool) -> None:
     process = running(cluster.daemons[index])
-    getattr(process.core.key_manager, verb)(number, **options)
+    process.core.command(
+        PromoteKey(number) if verb == "promote" else RetireKey(number=number, **options)
+    )
     process.wake()
 
 
@@ -83,7 +86,7 @@ def test_a_rotation_under_load_changes_no_view_and_loses_nothing(sites: int, sui
     cluster.run(2.0)
     assert cluster.view is view
     for host in cluster.daemons:
-        assert list(host.core.key_manager.describe()["keys"]) == ["2"]
+        assert list(host.core.key_manager.describe(())["keys"]) == ["2"]
         assert set(host.core.counters.rejected) <= {"unproven", "hello"}
     heard = [messages(client) for client in load.clients]
     assert len(heard[0]) == load.sent
@@ -181,7 +184,7 @@ def test_a_partition_in_the_middle_of_a_rotation_loses_nothing_of_a_part(at_half
     assert since[0] == since[1] == since[2] == since[3]
     assert sorted(map(int, since[0])) == list(range(merged, load.sent))
     for host in cluster.daemons:
-        assert list(host.core.key_manager.describe()["keys"]) == ["2"]
+        assert list(host.core.key_manager.describe(())["keys"]) == ["2"]
 
 
 def test_a_rotation_without_a_daemon_that_is_down_goes_on_under_load() -> None:

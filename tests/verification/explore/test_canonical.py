@@ -85,7 +85,8 @@ def _hear_later(core: Any) -> None:
 
 
 def _lose_a_packet(core: Any) -> None:
-    core.streams[0].packets.popitem()
+    assert core.view_state is not None
+    core.view_state.streams[0].packets.popitem()
 
 
 @pytest.mark.parametrize("change", [_lower_the_mark, _hear_later, _lose_a_packet])

@@ -8,7 +8,7 @@ import groupcomm.config.roster as roster_module
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import AddDaemon, Roster, RosterChange, RosterRecord
 from groupcomm.engine.daemon import DaemonCore
-from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.roster import EndRemoved, RosterManager, UseRoster
 from groupcomm.engine.view import ViewState
 from groupcomm.wire.roster import RosterStep
 from tests.verification.mutants.mutant import SITES, Right, roster_mutant
@@ -95,15 +95,17 @@ def any_half_is_a_majority(_right: Right) -> Right:
     return has_majority
 
 
-@roster_mutant((DaemonCore, "end_removed"))
-def removed_daemon_stays(_right: Right) -> Right:
+@roster_mutant((DaemonCore, "_carry_out"))
+def removed_daemon_stays(right: Right) -> Right:
     """A daemon that was removed does not leave, and takes part in views and changes."""
 
-    def end_removed(self: DaemonCore) -> None:
-        agreed = self.roster_manager.record.agreed
-        self.use_roster(agreed or self.config.roster, stored=True)
+    def carry_out(self: DaemonCore) -> None:
+        manager = self.roster_manager
+        stays = UseRoster(manager.record.agreed or self.config.roster, stored=True)
+        manager.effects = [stays if each == EndRemoved() else each for each in manager.effects]
+        right(self)
 
-    return end_removed
+    return carry_out
 
 
 @roster_mutant((RosterManager, "end_regular"))
@@ -150,15 +152,15 @@ def site_without_a_link(_right: Right) -> Right:
     return check_links
 
 
-@roster_mutant((DaemonCore, "_use_links"), sites=SITES)
+@roster_mutant((ViewState, "use_roster"), sites=SITES)
 def links_change_at_the_first_daemon(right: Right) -> Right:
     """Only the first daemon of a view routes by the delays of a new roster."""
 
-    def use_links(self: DaemonCore, view_state: ViewState) -> None:
-        if view_state.view.daemons[0].name == self.start.name:
-            right(self, view_state)
+    def use_roster(self: ViewState, config: CoreConfig, now: float) -> None:
+        if self._me == 0:
+            right(self, config, now)
 
-    return use_links
+    return use_roster
 
 
 @roster_mutant((Roster, "supersedes"))

@@ -23,7 +23,7 @@ def headers_before_the_packet_is_everywhere(right: Right) -> Right:
     return take
 
 
-@site_mutant((Delivery, "_note_subscription"))
+@site_mutant((Delivery, "_receive_from_daemon"))
 def pruned_by_the_senders_group_table(right: Right) -> Right:
     """Local-only packets are found by the members that the sender's daemon knows, not by
     subscriptions."""

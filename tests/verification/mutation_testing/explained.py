@@ -6,9 +6,6 @@ Each is named by `Mutation.key`: module, function, operator, and changed text.
 from typing import Final
 
 EQUIVALENT: Final[dict[str, str]] = {
-    "groupcomm/engine/daemon.py DaemonCore.__init__: assignment dropped: self._touched = False": (
-        "the first attempt freezes the view, which sets it"
-    ),
     "groupcomm/engine/delivery.py Delivery.__init__: constant: False  ->  True in"
     " self._moved = False": "it is not read before the announcements have come in packets",
     "groupcomm/engine/delivery.py OrderedWaits.pop_rest: constant: 2  ->  3 in waits ="

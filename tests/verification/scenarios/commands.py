@@ -376,7 +376,9 @@ def _groups(state: ScenarioState, host: SimulatedHost) -> list[str]:
 
 
 def _kept(state: ScenarioState, host: SimulatedHost) -> list[str]:
-    packets = sum(len(stream.packets) for stream in host.core.streams)
+    view_state = host.core.view_state
+    streams = [] if view_state is None else view_state.streams
+    packets = sum(len(stream.packets) for stream in streams)
     output = sum(session.output_bytes for session in host.core.sessions.by_connection.values())
     kept = ["packets"] * bool(packets) + ["output of programs"] * bool(output)
     return [f"keeps {' and '.join(kept) or 'nothing'}"]
