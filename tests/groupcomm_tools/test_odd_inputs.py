@@ -15,6 +15,7 @@ import pytest
 
 from groupcomm.config.roster import Roster, RosterEntry
 from groupcomm.errors import BadDatagram, ConfigError
+from groupcomm.host import addresses
 from groupcomm.host.addresses import parse_daemon_address
 from groupcomm.host.key_file import read_key_file, write_key_file
 from groupcomm.joining.messages import Package, decode_package_untrusted, encode_package
@@ -127,8 +128,9 @@ UNKNOWN: Final = 4242
 
 
 @pytest.fixture
-def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user whom the system does not know, as in a container."""
+def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user whom the system does not know, as in a container, on a host without a daemon."""
+    monkeypatch.setattr(addresses, "SYSTEM_FOLDER", tmp_path / "run")
 
     known = pwd.getpwuid
 
