@@ -244,7 +244,7 @@ class DaemonCore:
             self.membership.on_met(now)
         for event in inputs:
             self._accept(event)
-        if self.drain.is_over(now):
+        if self.drain.begun and self.drain.is_over(now):
             self.leave()
         self._step(now, clients=self.sessions.serve(now) or bool(inputs))
         output.segmentation = self.segments.pop_news()
@@ -299,7 +299,11 @@ class DaemonCore:
             self.roster_manager.step(now)
             self._carry_out()
         due = clients or self.submitter.is_woken or self._begun
-        if due or (view_state is not None and now >= view_state.deadline) or self._is_unblocked():
+        if view_state is not None and not due:
+            due = now >= view_state.deadline or (
+                view_state.ring.flow.blocked and not self.sessions.slow_receivers
+            )
+        if due:
             self._step_view(now, clients=clients)
         membership.step(now)
         if membership.state is MembershipState.LEFT:
@@ -308,10 +312,9 @@ class DaemonCore:
             self._step_view(now, clients=clients)
         if self.roster_manager.effects:
             self._carry_out()
-        if membership.flood.out:
-            for destination, packet in membership.flood.out:
-                self.sender.send(destination, packet)
-            membership.flood.out.clear()
+        for destination, packet in membership.flood.out:
+            self.sender.send(destination, packet)
+        membership.flood.out.clear()
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
@@ -348,7 +351,8 @@ class DaemonCore:
             output.reports = self.reports.pop()
         self._add_news(output)
         self._set_deadline()
-        unstored = self.key_manager.unstored or self.roster_manager.to_store(self._now) is not None
+        keys, rosters = self.key_manager, self.roster_manager
+        unstored = keys.unstored or (rosters.unstored and rosters.to_store(self._now) is not None)
         if unstored and self._storage.may_begin:
             self.deadline = self._now  # a delivered bundle has changed the keys or the roster
 
@@ -379,12 +383,6 @@ class DaemonCore:
             output.news = news
         if membership.state is MembershipState.LEFT:
             output.over = self.leaving.pop_end(self.roster_manager.record.agreed)
-
-    def _is_unblocked(self) -> bool:
-        """Return whether the client that all senders waited for has read meanwhile."""
-        view_state = self.view_state
-        blocked = view_state is not None and view_state.ring.flow.blocked
-        return blocked and not self.sessions.slow_receivers
 
     def _step_view(self, now: float, *, clients: bool) -> None:
         view_state = self.view_state
@@ -443,7 +441,8 @@ class DaemonCore:
         parts = session.pop_output(limit)
         if parts and session.watch is not None:
             session.watch.sent_at = self._now
-        if self._is_unblocked():
+        blocked = self.view_state is not None and self.view_state.ring.flow.blocked
+        if blocked and not self.sessions.slow_receivers:
             self.deadline = self._now
         return parts
 

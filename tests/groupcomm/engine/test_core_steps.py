@@ -72,7 +72,7 @@ def test_the_next_step_is_due_when_the_first_part_has_something_to_do() -> None:
     parts: list[tuple[Any, str]] = [
         (core.view_state, "deadline"),
         (core.leaving, "due"),
-        (core.roster_manager, "_flood_at"),
+        (core.roster_manager, "due"),
         (core.sessions.names, "due"),
         (core.sessions.slow_receivers, "due"),
         (core.reservation, "due"),
