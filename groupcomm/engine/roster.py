@@ -233,7 +233,7 @@ class RosterManager:
             base=self.roster.id,
             roster=roster.id,
             ballot=ballot,
-            forced=self._is_forced(roster),
+            forced=roster.is_forced,
         )
         self._submitter.submit(roster_bundle(step.encode()))
 
@@ -266,7 +266,7 @@ class RosterManager:
             return
         pending = self.record.pending
         if pending is not None and pending.changes(self.roster):
-            if self._may_choose(forced=self._is_forced(pending)):
+            if self._has_majority or pending.is_forced:
                 self._propose(pending, self.record.ballot)
         else:
             self._count_next()
@@ -275,13 +275,6 @@ class RosterManager:
         """End the regular view: what is delivered from now on changes nothing."""
         self._in_view = False
         self._end_change()
-
-    def _is_forced(self, roster: Roster) -> bool:
-        """Return whether the change to a roster was made without a majority."""
-        return roster.is_forced
-
-    def _may_choose(self, *, forced: bool) -> bool:
-        return self._has_majority or forced
 
     def _count_next(self) -> None:
         """Propose to count a daemon of the view that was added; the lowest member does so."""
@@ -312,7 +305,7 @@ class RosterManager:
 
     def _on_propose(self, daemon: int, step: RosterStep) -> None:
         chosen, is_own = self._chosen, self._members[daemon] == self._name
-        if not self._may_choose(forced=step.forced):
+        if not (self._has_majority or step.forced):
             return
         if chosen is not None and (step.ballot <= chosen.ballot or step.roster == chosen.id):
             if is_own and step.roster != chosen.id:
