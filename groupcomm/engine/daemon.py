@@ -139,8 +139,7 @@ class DaemonCore:
         self.start = start
         self.probe = NoProbe() if probe is None else probe  # a probe with a length may be empty
         self._protection = make_protection(config, start, keys, now, credentials)
-        if config.agreed is not None:
-            agreed = config.agreed
+        if (agreed := config.agreed) is not None:
             self._protection.use_daemons(agreed.names, config.former, agreed.number)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
@@ -155,28 +154,19 @@ class DaemonCore:
             probe=self.probe,
         )
         self.why_name_taken = self.sessions.why_name_taken
-        self.submitter = submitter = Submitter(self.sessions.backlog)
-        self.key_manager = KeyManager(start.name, self._protection, keys, submitter, self.counters)
-        self.reports = Reports(submitter)
-        self.roster_manager = RosterManager(
-            start.name, config.roster, rosters or RosterRecord(), submitter, self.counters
-        )
+        self.submitter = Submitter(self.sessions.backlog)
+        ways, record = (self.submitter, self.counters), rosters or RosterRecord()
+        self.key_manager = KeyManager(start.name, self._protection, keys, *ways)
+        self.reports = Reports(self.submitter)
+        self.roster_manager = RosterManager(start.name, config.roster, record, *ways)
         self._storage = Storage(self.reservation, self.key_manager, self.roster_manager)
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
         self.carried_groups = CarriedGroups()
-        self._parts = ViewParts(
-            physical=self.physical,
-            sessions=self.sessions,
-            key_manager=self.key_manager,
-            roster_manager=self.roster_manager,
-            reports=self.reports,
-            carried_groups=self.carried_groups,
-            counters=self.counters,
-            probe=self.probe,
-            segments=self.segments,
-            sender=self.sender,
-        )
+        shared = self.physical, self.sessions, self.carried_groups
+        managers = self.key_manager, self.roster_manager, self.reports
+        common = self.counters, self.probe, self.segments, self.sender
+        self._parts = ViewParts(*shared, *managers, *common)
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # the output of the present step
         self._history = ViewHistory(now)
@@ -185,16 +175,9 @@ class DaemonCore:
         self._stalls = Stalls(config.timing.token_timeout_s)
         self.drain = Drain(self.sessions)
         self.leaving = Leaving(config.leave_timeout_s)
-        self.membership = Membership(
-            config,
-            start,
-            self,
-            self.reservation,
-            self.physical,
-            probe=self.probe,
-            forget=self._protection.forget_start,
-            on_roster=self.roster_manager.on_notice,
-        )
+        here = config, start, self, self.reservation, self.physical
+        forget, on_roster = self._protection.forget_start, self.roster_manager.on_notice
+        self.membership = Membership(*here, probe=self.probe, forget=forget, on_roster=on_roster)
         self.membership.gather(GatherReason.STARTED, now)
         self.near: frozenset[str] = frozenset()
         self._update_near()
