@@ -8,10 +8,12 @@ The work is per packet, not per message: the messages of one session get their n
 order, so the last one in a packet stands for all before it.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from math import inf
 from typing import Final
+
+import attrs
 
 from groupcomm.session.daemon_frames import encode_accepted
 from groupcomm.session.daemon_session import DaemonSession
@@ -28,6 +30,23 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 
 
+@attrs.define
+class _Progress:
+    """The messages of one session.
+
+    Attributes:
+        packet: the last packet with one of them that is not held by all; None if there is none.
+        held: the last message that all hold.
+        notified: the last message of which the client knows that.
+        end: the place in the session's output at which the last frame ends.
+    """
+
+    packet: int | None = None
+    held: int = 0
+    notified: int = 0
+    end: int = 0
+
+
 class Acceptance:
     """The messages of local sessions on their way to be held by all daemons of the view.
 
@@ -39,21 +58,15 @@ class Acceptance:
 
     __slots__ = (
         "_changed",
-        "_ends",
-        "_held",
-        "_last",
-        "_notified",
         "_notified_at",
+        "_progress",
         "due",
         "unsettled",
     )
 
     def __init__(self) -> None:
         self.unsettled: deque[tuple[int, dict[int, int]]] = deque()
-        self._last: dict[int, int] = {}  # the last packet with a message, by connection
-        self._held: dict[int, int] = {}  # the last message that all hold, by connection
-        self._notified: dict[int, int] = {}
-        self._ends: dict[int, int] = {}  # where the last frame ends in a session's output
+        self._progress: defaultdict[int, _Progress] = defaultdict(_Progress)  # by connection
         self._notified_at = -inf
         self._changed: set[int] = set()
         self.due = inf
@@ -69,7 +82,7 @@ class Acceptance:
         if not unsettled or unsettled[-1][0] != packet:
             unsettled.append((packet, {}))
         unsettled[-1][1][bundle.session] = last
-        self._last[bundle.session] = packet
+        self._progress[bundle.session].packet = packet
 
     def note_done(self, connection: int, now: float) -> None:
         """Note that a message was sent without a number, or was refused."""
@@ -81,9 +94,10 @@ class Acceptance:
         while unsettled and unsettled[0][0] <= held:
             packet, messages = unsettled.popleft()
             for connection, message in messages.items():
-                self._held[connection] = message
-                if self._last.get(connection) == packet:
-                    del self._last[connection]
+                progress = self._progress[connection]
+                progress.held = message
+                if progress.packet == packet:
+                    progress.packet = None
                 self._change(connection, now)
 
     def _change(self, connection: int, now: float) -> None:
@@ -93,8 +107,7 @@ class Acceptance:
     def forget(self, connection: int) -> None:
         """Forget a session that has ended."""
         self._changed.discard(connection)
-        for each in (self._held, self._notified, self._last, self._ends):
-            each.pop(connection, None)
+        self._progress.pop(connection, None)
 
     def tell(
         self,
@@ -110,14 +123,15 @@ class Acceptance:
             if session is None:
                 self.forget(connection)
                 continue
-            if session.output_popped < self._ends.get(connection, 0):
+            progress = self._progress[connection]
+            if session.output_popped < progress.end:
                 self._changed.add(connection)
                 self.due = now + SLOW_S
                 continue
-            accepted = self._held.get(connection, 0)
-            if not session.backlog_bytes and connection not in self._last:
+            accepted = progress.held
+            if not session.backlog_bytes and progress.packet is None:
                 accepted = session.last_complete  # all that has come was sent, held or refused
-            if accepted > self._notified.get(connection, 0):
-                self._notified[connection] = accepted
+            if accepted > progress.notified:
+                progress.notified = accepted
                 push(session, (encode_accepted(accepted),))
-                self._ends[connection] = session.output_popped + session.output_bytes
+                progress.end = session.output_popped + session.output_bytes

@@ -213,9 +213,7 @@ class Plausibility:
                 "sender", f"daemon {sender} says that {notice.holder} has the token"
             )
         self._check_hop(notice.hop)
-        self._latest.check(notice.horizon)
-        for frontier in notice.frontiers:
-            self._latest.check(frontier)
+        self._latest.check(max(notice.horizon, *notice.frontiers))
         held = self._streams[self._own_ring].held
         if notice.last > held:
             raise Contradiction(

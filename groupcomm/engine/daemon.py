@@ -139,8 +139,7 @@ class DaemonCore:
         self.start = start
         self.probe = NoProbe() if probe is None else probe  # a probe with a length may be empty
         self._protection = make_protection(config, start, keys, now, credentials)
-        if config.agreed is not None:
-            agreed = config.agreed
+        if (agreed := config.agreed) is not None:
             self._protection.use_daemons(agreed.names, config.former, agreed.number)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
@@ -155,28 +154,19 @@ class DaemonCore:
             probe=self.probe,
         )
         self.why_name_taken = self.sessions.why_name_taken
-        self.submitter = submitter = Submitter(self.sessions.backlog)
-        self.key_manager = KeyManager(start.name, self._protection, keys, submitter, self.counters)
-        self.reports = Reports(submitter)
-        self.roster_manager = RosterManager(
-            start.name, config.roster, rosters or RosterRecord(), submitter, self.counters
-        )
+        self.submitter = Submitter(self.sessions.backlog)
+        ways, record = (self.submitter, self.counters), rosters or RosterRecord()
+        self.key_manager = KeyManager(start.name, self._protection, keys, *ways)
+        self.reports = Reports(self.submitter)
+        self.roster_manager = RosterManager(start.name, config.roster, record, *ways)
         self._storage = Storage(self.reservation, self.key_manager, self.roster_manager)
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
         self.carried_groups = CarriedGroups()
-        self._parts = ViewParts(
-            physical=self.physical,
-            sessions=self.sessions,
-            key_manager=self.key_manager,
-            roster_manager=self.roster_manager,
-            reports=self.reports,
-            carried_groups=self.carried_groups,
-            counters=self.counters,
-            probe=self.probe,
-            segments=self.segments,
-            sender=self.sender,
-        )
+        shared = self.physical, self.sessions, self.carried_groups
+        managers = self.key_manager, self.roster_manager, self.reports
+        common = self.counters, self.probe, self.segments, self.sender
+        self._parts = ViewParts(*shared, *managers, *common)
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # the output of the present step
         self._history = ViewHistory(now)
@@ -185,16 +175,9 @@ class DaemonCore:
         self._stalls = Stalls(config.timing.token_timeout_s)
         self.drain = Drain(self.sessions)
         self.leaving = Leaving(config.leave_timeout_s)
-        self.membership = Membership(
-            config,
-            start,
-            self,
-            self.reservation,
-            self.physical,
-            probe=self.probe,
-            forget=self._protection.forget_start,
-            on_roster=self.roster_manager.on_notice,
-        )
+        here = config, start, self, self.reservation, self.physical
+        forget, on_roster = self._protection.forget_start, self.roster_manager.on_notice
+        self.membership = Membership(*here, probe=self.probe, forget=forget, on_roster=on_roster)
         self.membership.gather(GatherReason.STARTED, now)
         self.near: frozenset[str] = frozenset()
         self._update_near()
@@ -244,7 +227,7 @@ class DaemonCore:
             self.membership.on_met(now)
         for event in inputs:
             self._accept(event)
-        if self.drain.is_over(now):
+        if self.drain.begun and self.drain.is_over(now):
             self.leave()
         self._step(now, clients=self.sessions.serve(now) or bool(inputs))
         output.segmentation = self.segments.pop_news()
@@ -299,7 +282,11 @@ class DaemonCore:
             self.roster_manager.step(now)
             self._carry_out()
         due = clients or self.submitter.is_woken or self._begun
-        if due or (view_state is not None and now >= view_state.deadline) or self._is_unblocked():
+        if view_state is not None and not due:
+            due = now >= view_state.deadline or (
+                view_state.ring.flow.blocked and not self.sessions.slow_receivers
+            )
+        if due:
             self._step_view(now, clients=clients)
         membership.step(now)
         if membership.state is MembershipState.LEFT:
@@ -308,10 +295,9 @@ class DaemonCore:
             self._step_view(now, clients=clients)
         if self.roster_manager.effects:
             self._carry_out()
-        if membership.flood.out:
-            for destination, packet in membership.flood.out:
-                self.sender.send(destination, packet)
-            membership.flood.out.clear()
+        for destination, packet in membership.flood.out:
+            self.sender.send(destination, packet)
+        membership.flood.out.clear()
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
@@ -348,7 +334,8 @@ class DaemonCore:
             output.reports = self.reports.pop()
         self._add_news(output)
         self._set_deadline()
-        unstored = self.key_manager.unstored or self.roster_manager.to_store(self._now) is not None
+        keys, rosters = self.key_manager, self.roster_manager
+        unstored = keys.unstored or (rosters.unstored and rosters.to_store(self._now) is not None)
         if unstored and self._storage.may_begin:
             self.deadline = self._now  # a delivered bundle has changed the keys or the roster
 
@@ -379,12 +366,6 @@ class DaemonCore:
             output.news = news
         if membership.state is MembershipState.LEFT:
             output.over = self.leaving.pop_end(self.roster_manager.record.agreed)
-
-    def _is_unblocked(self) -> bool:
-        """Return whether the client that all senders waited for has read meanwhile."""
-        view_state = self.view_state
-        blocked = view_state is not None and view_state.ring.flow.blocked
-        return blocked and not self.sessions.slow_receivers
 
     def _step_view(self, now: float, *, clients: bool) -> None:
         view_state = self.view_state
@@ -443,7 +424,8 @@ class DaemonCore:
         parts = session.pop_output(limit)
         if parts and session.watch is not None:
             session.watch.sent_at = self._now
-        if self._is_unblocked():
+        blocked = self.view_state is not None and self.view_state.ring.flow.blocked
+        if blocked and not self.sessions.slow_receivers:
             self.deadline = self._now
         return parts
 

@@ -125,6 +125,7 @@ class RosterManager:
         effects: what the core has to do, in order; it takes them after each call.
         record: the rosters that its disk holds, or is to hold.
         unstored: whether the disk lacks the record.
+        due: the time at which `step` is due; inf if nothing is.
         news: texts for the log.
     """
 
@@ -143,6 +144,7 @@ class RosterManager:
         self._submitter = submitter
         self._counters = counters
         self.unstored = False
+        self.due = inf
         self.news: deque[str] = deque(maxlen=64)
         self._members: Sequence[str] = ()
         self._ballot = 0  # the counter of the present view
@@ -158,11 +160,9 @@ class RosterManager:
         self._removal_at = inf  # when it counts for this daemon
         self._later: set[str] = set()  # daemons whose roster this release cannot read
 
-    @property
-    def due(self) -> float:
-        """Return the time at which `step` is due; inf if nothing is."""
+    def _set_due(self) -> None:
         store_at = self._store_at if self._store_at > -inf else inf
-        return min(self._flood_at, store_at, self._removal_at)
+        self.due = min(self._flood_at, store_at, self._removal_at)
 
     @property
     def is_changing(self) -> bool:
@@ -233,7 +233,7 @@ class RosterManager:
             base=self.roster.id,
             roster=roster.id,
             ballot=ballot,
-            forced=self._is_forced(roster),
+            forced=roster.is_forced,
         )
         self._submitter.submit(roster_bundle(step.encode()))
 
@@ -266,7 +266,7 @@ class RosterManager:
             return
         pending = self.record.pending
         if pending is not None and pending.changes(self.roster):
-            if self._may_choose(forced=self._is_forced(pending)):
+            if self._has_majority or pending.is_forced:
                 self._propose(pending, self.record.ballot)
         else:
             self._count_next()
@@ -275,13 +275,6 @@ class RosterManager:
         """End the regular view: what is delivered from now on changes nothing."""
         self._in_view = False
         self._end_change()
-
-    def _is_forced(self, roster: Roster) -> bool:
-        """Return whether the change to a roster was made without a majority."""
-        return roster.is_forced
-
-    def _may_choose(self, *, forced: bool) -> bool:
-        return self._has_majority or forced
 
     def _count_next(self) -> None:
         """Propose to count a daemon of the view that was added; the lowest member does so."""
@@ -312,7 +305,7 @@ class RosterManager:
 
     def _on_propose(self, daemon: int, step: RosterStep) -> None:
         chosen, is_own = self._chosen, self._members[daemon] == self._name
-        if not self._may_choose(forced=step.forced):
+        if not (self._has_majority or step.forced):
             return
         if chosen is not None and (step.ballot <= chosen.ballot or step.roster == chosen.id):
             if is_own and step.roster != chosen.id:
@@ -323,6 +316,7 @@ class RosterManager:
         if is_own:
             self._submitter.wake()
             self._flood_at = -inf
+            self._set_due()
 
     def _begin_store(self) -> None:
         """Store the chosen roster, if it has come, and if no other one is about to count."""
@@ -342,6 +336,7 @@ class RosterManager:
         chosen.stored.add(daemon)
         if self._parting() is not None:
             self._flood_at = inf
+            self._set_due()
             self._learn_if_used(chosen)
         elif (roster := self._stored_by_all()) is not None:
             self._end_change()
@@ -418,6 +413,7 @@ class RosterManager:
         me = self._name
         if roster.entry(me) is not None:
             self._removal, self._removal_at = None, inf
+            self._set_due()
             self._learn(roster)
         elif self.record.agreed is not None:
             self._learn(roster)  # it was removed, or the change that has added it was lost
@@ -425,6 +421,7 @@ class RosterManager:
             return  # a cluster that this daemon was not added to yet
         elif self._removal is None:
             self._removal, self._removal_at = roster, now + REMOVAL_WAIT_S
+            self._set_due()
 
     def _learn(self, roster: Roster) -> None:
         lost = self.roster.number and not roster.follows(self.roster)
@@ -451,6 +448,7 @@ class RosterManager:
         """Note that the disk may not hold the record; it is written again later."""
         self.news.append(f"the roster cannot be stored: {reason}; this is tried again")
         self._store_at = now + STORE_AGAIN_S
+        self._set_due()
 
     def stored(self, record: RosterRecord) -> None:
         """Note that the disk holds a record."""
@@ -476,6 +474,7 @@ class RosterManager:
 
     def _end_change(self) -> None:
         self._chosen, self._flood_at = None, inf
+        self._set_due()
 
     def _use(self, roster: Roster, *, store: bool = True) -> None:
         """Use a roster from now on: all daemons that may differ about it hold it on disk."""
@@ -486,6 +485,7 @@ class RosterManager:
         self._proposed.clear()
         self._learned = None  # it is this one, or comes again
         self._removal, self._removal_at = None, inf
+        self._set_due()
         me = self._name
         if roster.entry(me) is None:
             self._removed, self._in_view = True, False
@@ -512,6 +512,7 @@ class RosterManager:
             if chosen is not None and chosen.is_own and chosen.roster is not None:
                 self._flood(chosen.roster)
                 self._flood_at = now + FLOOD_AGAIN_S
+        self._set_due()
 
     def describe(self, members: Collection[str]) -> dict[str, object]:
         """Return the roster for operators, with the daemons that are in the view."""

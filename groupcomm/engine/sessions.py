@@ -86,6 +86,7 @@ class LocalSessions:
         watches: the watches over the sessions whose clients send heartbeats.
         room: the bytes of a packet that a bundle of a session which begins now may fill.
         now: the time of this step; set at its beginning.
+        work: the units of work of the last step, each delivered frame counted as one.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class LocalSessions:
         self.watches = SessionWatches(self._push, self._end_silent)
         self.silent: list[ProgramSilent] = []
         self.now = 0.0
-        self._work = 0  # of the last step
+        self.work = 0
         self._reading = Reading()
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
@@ -219,11 +220,6 @@ class LocalSessions:
         output, names, watches = self._output, self.names, self.watches
         soon = min(self.intake.due, output.held.due, output.slow_receivers.due)
         return min(soon, names.due, watches.due, self.acceptance.due)
-
-    @property
-    def work(self) -> int:
-        """Return the units of work of the last step, each delivered frame counted as one."""
-        return self._work
 
     def status(self, least_output: int) -> tuple[SessionStatus, ...]:
         """Return the sessions with so many bytes of output at least, for operators."""
@@ -325,7 +321,7 @@ class LocalSessions:
             output.ended, self._closed = self._closed, []
         if self._greeted:
             output.greeted, self._greeted = self._greeted, []
-        self._work, self._output.frames = self.intake.work_done + self._output.frames, 0
+        self.work, self._output.frames = self.intake.work_done + self._output.frames, 0
         if self._questions:
             output.questions, self._questions = self._questions, []
 

@@ -87,16 +87,16 @@ class RingStatus:
     waiting_bundles: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ViewParts:
     """The parts of a daemon that all its views share."""
 
     physical: PhysicalClock
     sessions: LocalSessions
+    carried_groups: CarriedGroups
     key_manager: KeyManager
     roster_manager: RosterManager
     reports: Reports
-    carried_groups: CarriedGroups
     counters: Counters
     probe: Probe
     segments: Segments

@@ -118,8 +118,8 @@ class Recovery:
 
     def _find_lacking(self) -> list[list[Range]]:
         if self._lacking is None:
-            union, frozen = self.recovered_set, self._frozen
-            self._lacking = [] if union is None or frozen is None else frozen.missing(union)
+            recovered, frozen = self.recovered_set, self._frozen
+            self._lacking = [] if recovered is None or frozen is None else frozen.missing(recovered)
         return self._lacking
 
     def end(self) -> None:
@@ -140,11 +140,11 @@ class Recovery:
         Raises:
             BadDatagram, ProtocolViolation: it is no packet of the old view, or does not fit it.
         """
-        union, frozen = self.recovered_set, self._frozen
-        if union is None or frozen is None or sender not in self.member_numbers:
+        recovered, frozen = self.recovered_set, self._frozen
+        if recovered is None or frozen is None or sender not in self.member_numbers:
             return False
         lacking = self._find_lacking()
-        taken = frozen.receive_repair(packet, union)
+        taken = frozen.receive_repair(packet, recovered)
         if taken is None:
             return False
         ring, number = taken
@@ -157,8 +157,8 @@ class Recovery:
 
         Without other members they always are.
         """
-        union, frozen = self.recovered_set, self._frozen
-        return union is None or frozen is None or frozen.prepare(union, self.transitional)
+        recovered, frozen = self.recovered_set, self._frozen
+        return recovered is None or frozen is None or frozen.prepare(recovered, self.transitional)
 
     def accept_obligation(self) -> None:
         """Accept the obligation: this daemon holds the recovered set, and says so."""

@@ -1,5 +1,7 @@
 """Steps of a core: what it counts, when the next one is due, and how it ends."""
 
+import gc
+import weakref
 from math import inf
 from typing import Any, cast
 
@@ -72,7 +74,7 @@ def test_the_next_step_is_due_when_the_first_part_has_something_to_do() -> None:
     parts: list[tuple[Any, str]] = [
         (core.view_state, "deadline"),
         (core.leaving, "due"),
-        (core.roster_manager, "_flood_at"),
+        (core.roster_manager, "due"),
         (core.sessions.names, "due"),
         (core.sessions.slow_receivers, "due"),
         (core.reservation, "due"),
@@ -229,6 +231,18 @@ def test_connection_numbers_that_may_be_used_count_from_their_start() -> None:
     assert core.view_state is not None
     core.view_state.delivery.groups.highest[0] = number + 5
     assert core.used == number + 5 - first
+
+
+def test_a_view_that_has_ended_is_not_kept() -> None:
+    """Its packets would take memory until the next view ends."""
+    core = lone()
+    assert core.view_state is not None
+    old, key = weakref.ref(core.view_state), core.view_state.key
+    core.membership.gather(GatherReason.PATH_LOST, core._now)
+    while core.view_state is None or core.view_state.key == key or core.deadline <= core._now:
+        after(core, core.deadline)
+    gc.collect()
+    assert old() is None
 
 
 # ---- ends ----
