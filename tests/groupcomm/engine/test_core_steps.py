@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from groupcomm.config.core import CoreConfig, CounterStarts
-from groupcomm.config.roster import RemoveDaemon
+from groupcomm.config.roster import AddDaemon, RemoveDaemon
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import (
     ChangeRoster,
@@ -22,6 +22,7 @@ from groupcomm.engine import (
 from groupcomm.engine.counters import MAX_LATEST, Counters, Traffic
 from groupcomm.engine.leaving import FOLLOW_S
 from groupcomm.engine.protection import PlainProtection
+from groupcomm.engine.roster import UseRoster
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.reservation import Reservation
@@ -243,6 +244,24 @@ def test_a_view_that_has_ended_is_not_kept() -> None:
         after(core, core.deadline)
     gc.collect()
     assert old() is None
+
+
+def test_a_roster_that_the_rest_of_a_view_brings_counts_before_the_next_view_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That view was agreed on with the roster before: the daemon looks for another one."""
+    core = lone()
+    roster = core.config.roster.changed(AddDaemon(name="b", site="1"))
+
+    def finish(*_: object) -> None:
+        core.roster_manager.effects.append(UseRoster(roster, stored=True))
+        monkeypatch.undo()
+
+    monkeypatch.setattr(core.view_state, "finish", finish)
+    core.membership.gather(GatherReason.PATH_LOST, core._now)
+    while core.config.roster is not roster:
+        after(core, core.deadline)
+    assert core.membership.reasons[GatherReason.ROSTER_CHANGED] == 1
 
 
 # ---- ends ----
