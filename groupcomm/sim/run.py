@@ -220,18 +220,7 @@ def run(
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:
         checkers.finish()
-    if settings.rosters:
-        given_up = set() if cluster.operator is None else cluster.operator.given_up
-        ends = [(cluster.daemons[index].name, cluster.daemons[index]) for index in cluster.core]
-        cluster.roster_checker.finish(
-            ((name, host.core.config.roster) for name, host in ends if host.process is not None),
-            (kept for kept in cluster.kept_rosters if kept and kept.id not in given_up),
-        )
-    watched = list(cluster.roster_checker.violations)
-    if settings.versions:
-        watched += cluster.version_checker.violations
-    findings += [Finding(property=found.property, text=found.text) for found in watched]
-    findings += [Finding(property="attacker", text=text) for text in cluster.attackers.breaches]
+    findings += _found_by_the_cluster(cluster)
     findings += [
         Finding(
             property=found.property,
@@ -253,6 +242,24 @@ def run(
         last_events=tuple(map(readable, recorder.last_events())) if findings else (),
         actions=observer.actions if observer else 0,
     )
+
+
+def _found_by_the_cluster(cluster: Cluster) -> list[Finding]:
+    """Return what the checks of rosters and versions, and the attackers, have found."""
+    if cluster.settings.rosters:
+        given_up = set() if cluster.operator is None else cluster.operator.given_up
+        ends = [(cluster.daemons[index].name, cluster.daemons[index]) for index in cluster.core]
+        cluster.roster_checker.finish(
+            ((name, host.core.config.roster) for name, host in ends if host.process is not None),
+            (kept for kept in cluster.kept_rosters if kept and kept.id not in given_up),
+        )
+    found = list(cluster.roster_checker.violations)
+    if cluster.settings.versions:
+        found += cluster.version_checker.violations
+    return [
+        *(Finding(property=each.property, text=each.text) for each in found),
+        *(Finding(property="attacker", text=text) for text in cluster.attackers.breaches),
+    ]
 
 
 def _check_by(
