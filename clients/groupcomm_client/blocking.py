@@ -13,20 +13,16 @@ One thread may wait in `receive` while others send. `select` and similar functio
 connection: its file descriptor is readable when `receive` has something to return.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
-from groupcomm.errors import Code, SessionEnded
-from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
-from groupcomm.level import ServiceLevel
+from groupcomm.events import GroupView, Message
 from groupcomm_client import opening
 from groupcomm_client.block import block
-from groupcomm_client.client_protocol import ClientProtocol
-from groupcomm_client.connection import Connection, Destinations
+from groupcomm_client.connection import Connection
 from groupcomm_client.events import Received
-from groupcomm_client.filters.factories import Factory
 from groupcomm_client.options import (
     DEFAULT_OPTIONS,
     ConnectOptions,
@@ -37,6 +33,7 @@ from groupcomm_client.options import (
 from groupcomm_client.program import as_program
 from groupcomm_client.thread_loop import ThreadLoop, run_block
 from groupcomm_client.thread_loop import run as complete
+from groupcomm_client.waiting import Events, calls, shows, waits
 
 if TYPE_CHECKING:
     from groupcomm_client.coordination.blocking_work import BlockingWorker
@@ -51,18 +48,34 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class BlockingConnection:
+class BlockingConnection(Events[Connection, Received]):
     """A connection for threads; made by `connect`. Calls without a timeout wait for ever.
 
-    The calls are those of `groupcomm_client.Connection`, whose docstrings list the errors.
-
-    Attributes:
-        awaited: the same connection, with the calls of an awaited one.
+    The calls are those of `groupcomm_client.Connection`.
     """
+
+    protocol = shows(Connection.protocol)
+    member = shows(Connection.member)
+    name = shows(Connection.name)
+    view = shows(Connection.view)
+    groups = shows(Connection.groups)
+    in_doubt = shows(Connection.in_doubt)
+    join = waits(Connection.join)
+    leave = waits(Connection.leave)
+    request_membership = waits(Connection.request_membership)
+    rekey = waits(Connection.rekey)
+    set_filters = calls(Connection.set_filters)
+    multicast = waits(Connection.multicast)
+    multicast_ordered = waits(Connection.multicast_ordered)
+    multicast_many = waits(Connection.multicast_many)
+    receive = waits(Connection.receive)
+    receive_batch = waits(Connection.receive_batch)
+    pop_waiting = calls(Connection.pop_waiting)
+    ask = waits(Connection.ask)
 
     def __init__(self, awaited: Connection, loop: ThreadLoop) -> None:
         """Take over an open connection."""
-        self.awaited = awaited
+        super().__init__(awaited)
         self._watch = loop.watch
 
     def __repr__(self) -> str:
@@ -80,54 +93,6 @@ class BlockingConnection:
         """Set whether a layer above has events that it has not returned yet; then stay readable."""
         self._watch.keep_back(more)
 
-    # ---- state ----
-
-    @property
-    def protocol(self) -> ClientProtocol:
-        """Return the client's side of the session."""
-        return self.awaited.protocol
-
-    @property
-    def member(self) -> MemberId:
-        """Return the identity of this session; between two sessions, that of the last one."""
-        return self.awaited.member
-
-    @property
-    def name(self) -> str:
-        """Return the private name, under which others reach this session: ``#user#daemon``."""
-        return self.awaited.name
-
-    @property
-    def view(self) -> DaemonView | None:
-        """Return the view of daemons to which the latest received events belong."""
-        return self.awaited.view
-
-    @property
-    def groups(self) -> dict[str, GroupView]:
-        """Return the latest view of each group that this session is a member of, by name."""
-        return self.awaited.groups
-
-    @property
-    def in_doubt(self) -> int:
-        """Return the most messages, of those sent last, that may never have reached the daemon."""
-        return self.awaited.in_doubt
-
-    # ---- groups ----
-
-    def join(
-        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
-    ) -> GroupView:
-        """Become a member of a group; return the first view."""
-        return complete(self.awaited.join(group, secret=secret, views=views))
-
-    def leave(self, group: str) -> None:
-        """End the membership in a group; messages that were delivered before are still received."""
-        complete(self.awaited.leave(group))
-
-    def request_membership(self, group: str, *, join: bool) -> None:
-        """Ask to join or to leave without waiting; asking twice does nothing."""
-        complete(self.awaited.request_membership(group, join=join))
-
     @contextmanager
     def group(
         self, name: str, *, secret: "GroupSecret | None" = None, views: bool = True
@@ -135,14 +100,6 @@ class BlockingConnection:
         """Be a member of a group for the length of a block; yield the first view."""
         with run_block(self.awaited.group(name, secret=secret, views=views)) as view:
             yield view
-
-    def rekey(self, group: str) -> None:
-        """Have the members of a group with a secret change its key; return once it is in use."""
-        complete(self.awaited.rekey(group))
-
-    def set_filters(self, filters: Sequence[Factory]) -> None:
-        """Use other filters from the next view on that the session receives."""
-        self.awaited.set_filters(filters)
 
     def work(
         self,
@@ -161,79 +118,6 @@ class BlockingConnection:
             group, name=name, at_once=at_once, deadline_s=deadline_s, tries=tries, key=key
         )
         return worker_of(block)
-
-    # ---- messages ----
-
-    def multicast(
-        self,
-        groups: Destinations,
-        data: bytes,
-        *,
-        level: ServiceLevel = ServiceLevel.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
-    ) -> None:
-        """Send a message; wait while the daemon accepts no more, or the group has no key."""
-        complete(
-            self.awaited.multicast(groups, data, level=level, type=type, self_discard=self_discard)
-        )
-
-    def multicast_ordered(
-        self,
-        groups: Destinations,
-        data: bytes,
-        *,
-        level: ServiceLevel = ServiceLevel.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
-    ) -> Ordered:
-        """Send a message; wait for its place in the agreed order, and return it."""
-        return complete(
-            self.awaited.multicast_ordered(
-                groups, data, level=level, type=type, self_discard=self_discard
-            )
-        )
-
-    def multicast_many(
-        self,
-        groups: Destinations,
-        messages: Iterable[bytes],
-        *,
-        level: ServiceLevel = ServiceLevel.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
-    ) -> int:
-        """Send many messages, small ones packed together; return their number."""
-        return complete(
-            self.awaited.multicast_many(
-                groups, messages, level=level, type=type, self_discard=self_discard
-            )
-        )
-
-    # ---- events ----
-
-    def receive(self, timeout_s: float | None = None) -> Received:
-        """Return the next event; raise TimeoutError if none arrives in time."""
-        return complete(self.awaited.receive(timeout_s))
-
-    def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
-        """Return all events that have come, at least one; raise TimeoutError if none arrives."""
-        return complete(self.awaited.receive_batch(timeout_s))
-
-    def pop_waiting(self) -> list[Received]:
-        """Return the events that were read and not received yet, without waiting."""
-        return self.awaited.pop_waiting()
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Received:
-        try:
-            return complete(self.awaited.receive())
-        except SessionEnded as error:
-            if error.code == Code.OK:
-                raise StopIteration from None
-            raise
 
     @contextmanager
     def subscribe(
@@ -266,10 +150,6 @@ class BlockingConnection:
         from groupcomm_client.typed import BlockingTyped  # noqa: PLC0415 - few use it
 
         return BlockingTyped(self.awaited.typed(model))
-
-    def ask(self, question: str) -> dict[str, Any]:
-        """Ask the daemon about its status; see `groupcomm_client.Connection.ask`."""
-        return complete(self.awaited.ask(question))
 
     # ---- the end ----
 

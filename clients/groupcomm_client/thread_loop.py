@@ -18,12 +18,11 @@ from contextlib import (
     contextmanager,
     suppress,
 )
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from groupcomm.events import GroupView
 from groupcomm.host.forks import keep_own
-from groupcomm.level import ServiceLevel
 from groupcomm_client.byte_stream import ByteSocket, is_readable, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.deadlines import (
@@ -35,16 +34,12 @@ from groupcomm_client.deadlines import (
     wait_on,
 )
 from groupcomm_client.events import Received
-from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Step, Target, single_of, targets_of
-from groupcomm_client.requests import Pending, PendingOrder
-
-if TYPE_CHECKING:
-    from groupcomm_client.end_to_end.credentials import GroupSecret
 
 READER_S: Final = 0.05
 """The longest wait for another thread that reads what has arrived."""
 
+P = ParamSpec("P")
 _Value = TypeVar("_Value")
 
 
@@ -86,6 +81,19 @@ async def _leave(
     return await block.__aexit__(None if error is None else type(error), error, trace)
 
 
+def locked(
+    call: Callable[Concatenate[ClientProtocol, P], _Value],
+) -> Callable[Concatenate["SharedProtocol", P], _Value]:
+    """Return a call of a session as one that only one thread at a time makes."""
+
+    @wraps(call)
+    def made(own: "SharedProtocol", /, *args: P.args, **kwargs: P.kwargs) -> _Value:
+        with own.lock:
+            return call(own, *args, **kwargs)
+
+    return made
+
+
 class SharedProtocol(ClientProtocol):
     """A session that threads share: only one thread at a time uses it.
 
@@ -93,6 +101,20 @@ class SharedProtocol(ClientProtocol):
         lock: held by the thread that uses the session; notified when input has arrived.
         on_popped: set by the stream; called when events were popped, with the lock held.
     """
+
+    join = locked(ClientProtocol.join)
+    leave = locked(ClientProtocol.leave)
+    request_membership = locked(ClientProtocol.request_membership)
+    rekey = locked(ClientProtocol.rekey)
+    set_filters = locked(ClientProtocol.set_filters)
+    may_send = locked(ClientProtocol.may_send)
+    send = locked(ClientProtocol.send)
+    send_ordered = locked(ClientProtocol.send_ordered)  # another thread may read the place at once
+    forget_order = locked(ClientProtocol.forget_order)
+    send_many = locked(ClientProtocol.send_many)
+    ask = locked(ClientProtocol.ask)
+    stop_sending = locked(ClientProtocol.stop_sending)
+    say_goodbye = locked(ClientProtocol.say_goodbye)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         """Begin the session; see `ClientProtocol`."""
@@ -104,99 +126,6 @@ class SharedProtocol(ClientProtocol):
         """See `ClientProtocol`; another thread may have held the lock."""
         self.lock = threading.Condition(threading.RLock())
         super().forsake()
-
-    def join(
-        self, group: str, secret: "GroupSecret | None" = None, *, views: bool = True
-    ) -> Pending[GroupView]:
-        """See `ClientProtocol`."""
-        with self.lock:
-            return super().join(group, secret, views=views)
-
-    def leave(self, group: str) -> Pending[GroupView]:
-        """See `ClientProtocol`."""
-        with self.lock:
-            return super().leave(group)
-
-    def request_membership(self, group: str, *, join: bool) -> None:
-        """See `ClientProtocol`."""
-        with self.lock:
-            super().request_membership(group, join=join)
-
-    def rekey(self, group: str) -> Ready:
-        """See `ClientProtocol`."""
-        with self.lock:
-            return super().rekey(group)
-
-    def set_filters(self, filters: Sequence[Factory]) -> None:
-        """See `ClientProtocol`."""
-        with self.lock:
-            super().set_filters(filters)
-
-    def may_send(self, groups: str | Sequence[str]) -> bool:
-        """See `ClientProtocol`."""
-        with self.lock:
-            return super().may_send(groups)
-
-    def send(
-        self,
-        groups: str | Sequence[str],
-        data: bytes,
-        *,
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-    ) -> None:
-        """See `ClientProtocol`."""
-        with self.lock:
-            super().send(groups, data, level=level, type=type, self_discard=self_discard)
-
-    def send_ordered(
-        self,
-        groups: str | Sequence[str],
-        data: bytes,
-        *,
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-    ) -> PendingOrder:
-        """See `ClientProtocol`; another thread may read the place as soon as this returns."""
-        with self.lock:
-            return super().send_ordered(
-                groups, data, level=level, type=type, self_discard=self_discard
-            )
-
-    def forget_order(self, order: PendingOrder) -> None:
-        """See `ClientProtocol`."""
-        with self.lock:
-            super().forget_order(order)
-
-    def send_many(
-        self,
-        groups: str | Sequence[str],
-        messages: Sequence[bytes],
-        *,
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-    ) -> None:
-        """See `ClientProtocol`."""
-        with self.lock:
-            super().send_many(groups, messages, level=level, type=type, self_discard=self_discard)
-
-    def ask(self, question: str) -> Pending[bytes]:
-        """See `ClientProtocol`."""
-        with self.lock:
-            return super().ask(question)
-
-    def stop_sending(self) -> None:
-        """See `ClientProtocol`."""
-        with self.lock:
-            super().stop_sending()
-
-    def say_goodbye(self) -> bool:
-        """See `ClientProtocol`."""
-        with self.lock:
-            return super().say_goodbye()
 
     def pop_event(self) -> Received | None:
         """See `ClientProtocol`."""

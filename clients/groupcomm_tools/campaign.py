@@ -129,10 +129,10 @@ class Progress:
             say(text)
 
 
-def replay_command(seed: int, options: Options) -> str:
+def replay_command(seed: int, options: Options, command: str = "groupcomm simulate") -> str:
     """Return the command line that repeats one run of a campaign, bit for bit."""
     duration = repr(options.duration_s).removesuffix(".0")
-    words = [f"groupcomm simulate --seeds {seed}:{seed} --duration-s {duration}"]
+    words = [f"{command} --seeds {seed}:{seed} --duration-s {duration}"]
     if options.daemons is not None:
         words.append(f"--daemons {options.daemons}")
     if options.sites is not None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from groupcomm.sim.plan.measure import measure
 from groupcomm_tools.commands.simulate_plan import read_plan
 from groupcomm_tools.plan.figures import figures_of
+from groupcomm_tools.plan.measure import measure
 
 
 def test_plans_are_read() -> None:

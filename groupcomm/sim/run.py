@@ -17,9 +17,9 @@ from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.checkers.survivors import Survivors
 from groupcomm.sim.cluster.cluster import Cluster, NoMeeting, RostersDiffer
 from groupcomm.sim.cluster.process import CoreFailure
+from groupcomm.sim.observer import Observer
 from groupcomm.sim.rough_programs import RoughPrograms
 from groupcomm.sim.settings import Options, Settings, draw_settings
-from groupcomm.sim.specification.refinement import Refinement
 from groupcomm.sim.vanishing import DAEMON_TIMEOUT_S, Vanishing
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Connect, Storm, Workload
@@ -133,8 +133,7 @@ class Finding:
 
     Attributes:
         property: the property's id; ``assert`` if a core broke an invariant of its own,
-            ``attacker`` if an attacker got data that its role must not get, ``specification`` if
-            the run is no behaviour of the specification.
+            ``attacker`` if an attacker got data that its role must not get.
         text: the violation, with the identities involved.
         evidence: readable events that prove it.
     """
@@ -156,7 +155,7 @@ class RunResult:
         views: the number of installed regular views, each counted once.
         simulated_s: the simulated time, in seconds.
         trace_hash: the BLAKE2b digest of the trace as JSON lines, in hexadecimal.
-        actions: the number of actions of the specification that the run was mapped to.
+        actions: the number of steps that an observer has compared.
         findings: the properties that do not hold; empty if all hold.
         last_events: the end of the trace, readable, if there are findings.
     """
@@ -174,7 +173,10 @@ class RunResult:
 
 
 def run_seed(
-    seed: int, options: Options, write: Callable[[bytes], object] | None = None
+    seed: int,
+    options: Options,
+    write: Callable[[bytes], object] | None = None,
+    observe: Callable[[], Observer] | None = None,
 ) -> RunResult:
     """Run one seed.
 
@@ -182,21 +184,26 @@ def run_seed(
         seed: the seed of all random choices.
         options: the settings that are fixed, not drawn.
         write: accepts the trace as JSON lines, some at a time.
+        observe: makes a further check of the run; None for none.
     """
-    return run(draw_settings(seed, options), write)
+    return run(draw_settings(seed, options), write, observe)
 
 
-def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> RunResult:
+def run(
+    settings: Settings,
+    write: Callable[[bytes], object] | None = None,
+    observe: Callable[[], Observer] | None = None,
+) -> RunResult:
     """Run with these settings: load and faults, then quiet until nothing changes, then the checks.
 
     A run stops early when a checker finds something, or a core or a session breaks one of its
     invariants.
     """
     checkers = Survivors() if settings.liars else Checkers()
-    refinement = None if settings.liars else Refinement()  # a liar does what it likes
-    recorder = Recorder(_check_by(checkers, refinement), write)
+    observer = None if settings.liars or observe is None else observe()  # a liar does as it likes
+    recorder = Recorder(_check_by(checkers, observer), write)
     findings: list[Finding] = []
-    cluster = Cluster(settings, recorder.record, start=False, refinement=refinement)
+    cluster = Cluster(settings, recorder.record, start=False, observer=observer)
     workload = make_workload(cluster)
     try:
         if isinstance(checkers, Survivors):
@@ -213,25 +220,14 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:
         checkers.finish()
-    if settings.rosters:
-        given_up = set() if cluster.operator is None else cluster.operator.given_up
-        ends = [(cluster.daemons[index].name, cluster.daemons[index]) for index in cluster.core]
-        cluster.roster_checker.finish(
-            ((name, host.core.config.roster) for name, host in ends if host.process is not None),
-            (kept for kept in cluster.kept_rosters if kept and kept.id not in given_up),
-        )
-    watched = list(cluster.roster_checker.violations)
-    if settings.versions:
-        watched += cluster.version_checker.violations
-    findings += [Finding(property=found.property, text=found.text) for found in watched]
-    findings += [Finding(property="attacker", text=text) for text in cluster.attackers.breaches]
+    findings += _found_by_the_cluster(cluster)
     findings += [
         Finding(
             property=found.property,
             text=found.text,
             evidence=tuple(map(readable, found.events)),
         )
-        for found in (*checkers.violations, *(refinement.violations if refinement else ()))
+        for found in (*checkers.violations, *(observer.violations if observer else ()))
     ]
     trace_hash = recorder.trace_hash()
     return RunResult(
@@ -244,20 +240,38 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
         trace_hash=trace_hash,
         findings=tuple(findings),
         last_events=tuple(map(readable, recorder.last_events())) if findings else (),
-        actions=refinement.actions if refinement else 0,
+        actions=observer.actions if observer else 0,
     )
 
 
+def _found_by_the_cluster(cluster: Cluster) -> list[Finding]:
+    """Return what the checks of rosters and versions, and the attackers, have found."""
+    if cluster.settings.rosters:
+        given_up = set() if cluster.operator is None else cluster.operator.given_up
+        ends = [(cluster.daemons[index].name, cluster.daemons[index]) for index in cluster.core]
+        cluster.roster_checker.finish(
+            ((name, host.core.config.roster) for name, host in ends if host.process is not None),
+            (kept for kept in cluster.kept_rosters if kept and kept.id not in given_up),
+        )
+    found = list(cluster.roster_checker.violations)
+    if cluster.settings.versions:
+        found += cluster.version_checker.violations
+    return [
+        *(Finding(property=each.property, text=each.text) for each in found),
+        *(Finding(property="attacker", text=text) for text in cluster.attackers.breaches),
+    ]
+
+
 def _check_by(
-    checkers: Checkers | Survivors, refinement: Refinement | None
+    checkers: Checkers | Survivors, observer: Observer | None
 ) -> Callable[[TraceEvent], None]:
     """Return the function that has an event checked."""
-    if refinement is None:
+    if observer is None:
         return checkers.feed
 
     def check(event: TraceEvent) -> None:
         checkers.feed(event)
-        refinement.feed(event)
+        observer.feed(event)
 
     return check
 

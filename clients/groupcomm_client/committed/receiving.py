@@ -12,7 +12,7 @@ from groupcomm_client.committed.publications import Batch, Incomplete, Publicati
 from groupcomm_client.connection import Connection
 from groupcomm_client.history.given import Given as Event
 from groupcomm_client.history.places import just_before
-from groupcomm_client.thread_loop import run
+from groupcomm_client.waiting import Events, shows, waits
 
 if TYPE_CHECKING:
     from groupcomm_client.history.blocking import BlockingSubscription
@@ -113,7 +113,7 @@ class Committed:
             raise
 
 
-class BlockingCommitted:
+class BlockingCommitted(Events[Committed, Given]):
     """A receiver of batches on a blocking connection; ``BlockingCommitted(connection, groups)``.
 
     Args:
@@ -121,38 +121,17 @@ class BlockingCommitted:
         groups, state: see `committed`.
     """
 
+    state = shows(Committed.state)
+    position = shows(Committed.position)
+    receive = waits(Committed.receive)
+
     def __init__(
         self,
         source: "BlockingConnection | BlockingSubscription",
         groups: Iterable[str],
         state: Any = None,
     ) -> None:
-        self._committed = committed(source.awaited, groups, state)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """See `Committed.state`."""
-        return self._committed.state
-
-    @property
-    def position(self) -> Position | None:
-        """See `Committed.position`."""
-        return self._committed.position
-
-    def receive(self, timeout_s: float | None = None) -> Given:
-        """Return the next event, or batch; see `Committed.receive`."""
-        return run(self._committed.receive(timeout_s))
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Given:
-        try:
-            return self.receive()
-        except SessionEnded as error:
-            if error.code == Code.OK:
-                raise StopIteration from None
-            raise
+        super().__init__(committed(source.awaited, groups, state))
 
 
 def committed(

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 
 from groupcomm.events import MemberId, Message
-from groupcomm.level import ServiceLevel
 from groupcomm_client.arguments import check_function
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.coordination import election, mutex, replicated, requests
@@ -22,9 +21,10 @@ from groupcomm_client.coordination.mutex import Mutex
 from groupcomm_client.coordination.mutex.resource import Resource
 from groupcomm_client.coordination.replica import StateMachine
 from groupcomm_client.coordination.replicated import Replicated
-from groupcomm_client.coordination.requests import REPLY_S, Caller, Replies, Request
+from groupcomm_client.coordination.requests import Caller, Request
 from groupcomm_client.coordination.working import AT_ONCE, DEADLINE_S, TRIES
 from groupcomm_client.thread_loop import run, run_block
+from groupcomm_client.waiting import Waiting, shows, waits
 
 __all__ = [
     "BlockingCaller",
@@ -44,31 +44,16 @@ __all__ = [
 ]
 
 
-class BlockingMutex:
+class BlockingMutex(Waiting[Mutex]):
     """One program's side of a mutex, made by `join_mutex`. Threads of one program get it in turn.
 
     If this program is cut off while it holds the mutex, or its session ends, the calls to this
     library in its block end, and MutexLost is raised at the end of the block at the latest.
     """
 
-    def __init__(self, awaited: Mutex) -> None:
-        self.awaited = awaited
-
-    @property
-    def queue(self) -> tuple[MemberId, ...]:
-        """Return the members that have requested the mutex, in the order of the grants, the holder
-        first."""
-        return self.awaited.queue
-
-    @property
-    def holds(self) -> bool:
-        """Return whether this program holds the mutex, as far as its host knows."""
-        return self.awaited.holds
-
-    @property
-    def token(self) -> int:
-        """Return the fencing token of the present or last tenure; see `coordination.Mutex`."""
-        return self.awaited.token
+    queue = shows(Mutex.queue)
+    holds = shows(Mutex.holds)
+    token = shows(Mutex.token)
 
     def __enter__(self) -> None:
         """Wait for this program's turn; raise SessionEnded if the session is over."""
@@ -120,34 +105,14 @@ def use(held: BlockingMutex, data: bytes) -> None:
     run(mutex.use(held.awaited, data))
 
 
-class BlockingElection:
+class BlockingElection(Waiting[Election]):
     """One candidate; made by `stand`."""
 
-    def __init__(self, awaited: Election) -> None:
-        self._awaited = awaited
-
-    @property
-    def leader(self) -> MemberId | None:
-        """Return the member that leads; None while too few are together, or without a session."""
-        return self._awaited.leader
-
-    @property
-    def leads(self) -> bool:
-        """Return whether this program leads, as far as its host knows."""
-        return self._awaited.leads
-
-    @property
-    def term(self) -> int:
-        """Return the fencing token of the present or last term; see `coordination.Election`."""
-        return self._awaited.term
-
-    def until_leading(self) -> None:
-        """Wait until this program leads; raise SessionEnded if the session is over."""
-        run(self._awaited.until_leading())
-
-    def until_changed(self, known: MemberId | None) -> MemberId | None:
-        """Wait until the leader is another one than `known`; return the leader."""
-        return run(self._awaited.until_changed(known))
+    leader = shows(Election.leader)
+    leads = shows(Election.leads)
+    term = shows(Election.term)
+    until_leading = waits(Election.until_leading)
+    until_changed = waits(Election.until_changed)
 
     @contextmanager
     def leading(self) -> Iterator[None]:
@@ -156,7 +121,7 @@ class BlockingElection:
         If it loses leadership, the calls to this library in the block end, and LeadershipLost is
         raised at the end of the block at the latest.
         """
-        with run_block(self._awaited.leading()):
+        with run_block(self.awaited.leading()):
             yield
 
 
@@ -170,25 +135,12 @@ def stand(
         yield BlockingElection(awaited)
 
 
-class BlockingReplicated:
+class BlockingReplicated(Waiting[Replicated]):
     """One replica of a state machine; made by `replicate`."""
 
-    def __init__(self, awaited: Replicated) -> None:
-        self._awaited = awaited
-
-    @property
-    def is_current(self) -> bool:
-        """Return whether the state here is that of the group, and enough replicas have it."""
-        return self._awaited.is_current
-
-    def until_current(self) -> None:
-        """Wait until the state here is that of the group; raise SessionEnded if the session
-        ends."""
-        run(self._awaited.until_current())
-
-    def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
-        """Have every replica apply a command; see `coordination.Replicated.submit`."""
-        return run(self._awaited.submit(command, level=level))
+    is_current = shows(Replicated.is_current)
+    until_current = waits(Replicated.until_current)
+    submit = waits(Replicated.submit)
 
 
 @contextmanager
@@ -222,19 +174,11 @@ def serve(connection: BlockingConnection, group: str, handler: Callable[[Request
     run(requests.serve(connection.awaited, group, handle))
 
 
-class BlockingCaller:
+class BlockingCaller(Waiting[Caller]):
     """A program that makes requests; made by `calling`; threads may share it."""
 
-    def __init__(self, awaited: Caller) -> None:
-        self._awaited = awaited
-
-    def call(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> bytes:
-        """Have one server of a group handle a request; see `coordination.Caller.call`."""
-        return run(self._awaited.call(group, data, timeout_s=timeout_s))
-
-    def call_all(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> Replies:
-        """Have every server of a group handle a request; see `coordination.Caller.call_all`."""
-        return run(self._awaited.call_all(group, data, timeout_s=timeout_s))
+    call = waits(Caller.call)
+    call_all = waits(Caller.call_all)
 
 
 @contextmanager

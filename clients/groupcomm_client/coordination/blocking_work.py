@@ -5,14 +5,13 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
 from typing import Self
 
-from groupcomm.errors import Code, SessionEnded
-from groupcomm.events import MemberId, Position
 from groupcomm_client.arguments import check_function
-from groupcomm_client.coordination.working import Job, SetAside, Worker
+from groupcomm_client.coordination.working import Job, Worker
 from groupcomm_client.thread_loop import run, run_block
+from groupcomm_client.waiting import Events, Waiting, calls, shows, waits
 
 
-class BlockingJob:
+class BlockingJob(Waiting[Job]):
     """A job that this program is to do; see `coordination.Job`.
 
     If the job is lost, the calls to this library in its block end, and JobLost is raised at the end
@@ -20,7 +19,7 @@ class BlockingJob:
     """
 
     def __init__(self, awaited: Job) -> None:
-        self.awaited = awaited
+        super().__init__(awaited)
         self.id = awaited.id
         self.data = awaited.data
         self.sender = awaited.sender
@@ -50,43 +49,20 @@ class BlockingJob:
         return run(self.awaited.__aexit__(kind, error, trace))
 
 
-class BlockingWorker:
+class BlockingWorker(Events[Worker, Job]):
     """One worker of a set, made by `work`; threads may share it. See `coordination.Worker`."""
 
-    def __init__(self, awaited: Worker) -> None:
-        self.awaited = awaited
-        self.put_back = awaited.put_back
-        self.discard = awaited.discard
-
-    @property
-    def is_current(self) -> bool:
-        """Return whether this worker knows the jobs of the set."""
-        return self.awaited.is_current
-
-    @property
-    def workers(self) -> dict[MemberId, int]:
-        """Return the workers of the set, and the number of jobs that each works on."""
-        return self.awaited.workers
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of jobs that no worker works on."""
-        return self.awaited.waiting
-
-    @property
-    def set_aside(self) -> list[SetAside]:
-        """Return the jobs that have failed too often, the oldest first."""
-        return self.awaited.set_aside
-
-    @property
-    def since(self) -> Position | None:
-        """Return the place from which on the set has been there; earlier messages are no jobs."""
-        return self.awaited.since
-
-    @property
-    def refused(self) -> int:
-        """Return the number of jobs that the set has refused, as it kept too many."""
-        return self.awaited.refused
+    is_current = shows(Worker.is_current)
+    workers = shows(Worker.workers)
+    waiting = shows(Worker.waiting)
+    set_aside = shows(Worker.set_aside)
+    since = shows(Worker.since)
+    refused = shows(Worker.refused)
+    put_back = calls(Worker.put_back)
+    discard = calls(Worker.discard)
+    next_set_aside = waits(Worker.next_set_aside)
+    until_current = waits(Worker.until_current)
+    flush = waits(Worker.flush)
 
     def next(self) -> BlockingJob:
         """Wait for the next job; raise RulesDiffer or SessionEnded if there can be none."""
@@ -96,16 +72,8 @@ class BlockingWorker:
         """Wait for the next job; return it with all others that are there."""
         return [BlockingJob(job) for job in run(self.awaited.next_batch())]
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> BlockingJob:
-        try:
-            return self.next()
-        except SessionEnded as error:
-            if error.code == Code.OK:
-                raise StopIteration from None
-            raise
+    def __next__(self) -> BlockingJob:  # type: ignore[override]
+        return BlockingJob(super().__next__())
 
     def work_off(self, handler: Callable[[Job], object]) -> None:
         """Have a function do the jobs, each in a thread of its own; see `Worker.work_off`."""
@@ -115,18 +83,6 @@ class BlockingWorker:
             handler(job)
 
         run(self.awaited.work_off(handle))
-
-    def next_set_aside(self) -> SetAside:
-        """Wait until another job is set aside; raise SessionEnded if the session is over."""
-        return run(self.awaited.next_set_aside())
-
-    def until_current(self) -> None:
-        """Wait until this worker knows the jobs; raise SessionEnded if the session is over."""
-        run(self.awaited.until_current())
-
-    def flush(self) -> None:
-        """Wait until the other workers know what this one has reported."""
-        run(self.awaited.flush())
 
 
 @contextmanager

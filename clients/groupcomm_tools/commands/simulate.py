@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import natural, one_or_more, positive
@@ -155,7 +155,18 @@ def parse_seeds(text: str) -> range:
     return seeds
 
 
-def run(options: argparse.Namespace) -> int:
+class RunSeed(Protocol):
+    """A function that runs one seed, and writes its trace."""
+
+    def __call__(
+        self, seed: int, options: Options, write: Callable[[bytes], object] | None = None
+    ) -> RunResult:
+        """Run one seed."""
+
+
+def run(
+    options: argparse.Namespace, run_one: RunSeed = run_seed, command: str = "groupcomm simulate"
+) -> int:
     """Run all seeds; return 0 if every property holds in every run. With --topology, run a plan."""
     if options.topology is not None:
         refuse_for_plan(options, add_options)
@@ -182,15 +193,15 @@ def run(options: argparse.Namespace) -> int:
     stopped = False
     try:
         if options.trace is None:
-            _run_all(options, chosen, totals, None)
+            _run_all(options, chosen, totals, run_one, None)
         else:
             with options.trace.open("wb") as file:
-                _run_all(options, chosen, totals, file.write)
+                _run_all(options, chosen, totals, run_one, file.write)
     except KeyboardInterrupt:
         stopped = True
         say("stopped; so far:")
     for result in totals.failed[:SHOWN_FAILURES]:
-        show_failure(result, chosen)
+        show_failure(result, replay_command(result.settings.seed, chosen, command))
     _show_totals(totals, time.monotonic() - started, options.json)
     if stopped:
         return STOPPED
@@ -201,10 +212,11 @@ def _run_all(
     options: argparse.Namespace,
     chosen: Options,
     totals: Totals,
+    run_one: RunSeed,
     write: Callable[[bytes], object] | None,
 ) -> None:
     progress = Progress(len(options.seeds), options.progress_s)
-    run = partial(run_seed, write=write)  # with a trace there is one seed, run in this process
+    run = partial(run_one, write=write)  # with a trace there is one seed, run in this process
     results = run_campaign(options.seeds, chosen, workers=options.workers, run=run)
     with closing(results), progress:
         for result in results:
@@ -212,7 +224,7 @@ def _run_all(
             progress.show(totals)
 
 
-def show_failure(result: RunResult, options: Options) -> None:
+def show_failure(result: RunResult, again: str) -> None:
     """Print the findings of one run on standard error, with the command that repeats it."""
     seed = result.settings.seed
     say(f"seed {seed}: {len(result.findings)} violations")
@@ -222,7 +234,7 @@ def show_failure(result: RunResult, options: Options) -> None:
         say(f"seed {seed} violates {finding.property}: {finding.text}")
         for line in finding.evidence:
             say(f"  {line}")
-    say("see it again with: " + replay_command(seed, options))
+    say("see it again with: " + again)
 
 
 def _show_totals(totals: Totals, wall_s: float, as_json: bool) -> None:

@@ -10,11 +10,10 @@ from typing import Final
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_file
 from groupcomm.host.toml_file import load_toml
-from groupcomm.sim.plan.measure import PlanFailed, measure
-from groupcomm.sim.plan.topology import Topology, read_topology, with_daemons, with_sites
 from groupcomm_tools.commands.options import changed_options
 from groupcomm_tools.pages.html_page import html
 from groupcomm_tools.plan.figures import PlanFigures, figures_of
+from groupcomm_tools.plan.measure import PlanFailed, measure
 from groupcomm_tools.plan.report import page_of
 from groupcomm_tools.plan.tables import (
     cost_table,
@@ -24,6 +23,7 @@ from groupcomm_tools.plan.tables import (
     link_table,
     text_of,
 )
+from groupcomm_tools.plan.topology import Topology, read_topology, with_daemons, with_sites
 from groupcomm_tools.terminal import say
 
 OWN: Final = frozenset({"topology", "grow_sites", "grow_daemons", "output", "json", "seeds"})

@@ -1,1 +1,1 @@
-"""The results of a plan of sites, as tables, as JSON and as a page."""
+"""Plans of sites: what sites, links and loads cost, measured; as tables, as JSON and as a page."""

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.sim.plan.measure import MeasuredDelays, Measurement
-from groupcomm.sim.plan.traffic import TrafficPhase, bodies_per_s
+from groupcomm_tools.plan.measure import MeasuredDelays, Measurement
+from groupcomm_tools.plan.traffic import TrafficPhase, bodies_per_s
 
 KILOBIT_BYTES: Final = 125.0
 MEGABYTE: Final = 1_000_000.0

@@ -38,8 +38,8 @@ from groupcomm.sim.faults.schedule import FaultSchedule
 from groupcomm.sim.faults.targets import TargetedFaults
 from groupcomm.sim.network.links import longest_way_s
 from groupcomm.sim.network.network import Network
+from groupcomm.sim.observer import Observer
 from groupcomm.sim.settings import Settings, reachable_core
-from groupcomm.sim.specification.refinement import Refinement
 from groupcomm.sim.virtual_time import SECOND, Loop, microseconds, random_for
 from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
 from groupcomm.trace.recorders import RecordEvent
@@ -99,7 +99,7 @@ class Cluster:
     Args:
         settings: the settings of the run.
         record: accepts each event of the trace.
-        refinement: checks that what daemons do is a behaviour of the specification; None for not.
+        observer: checks the run further; None for no further check.
         start: start the daemons, and let them agree on a view before any fault begins; else
             `start` has to be called.
 
@@ -127,15 +127,15 @@ class Cluster:
         record: RecordEvent = ignore,
         *,
         start: bool = True,
-        refinement: Refinement | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.settings = settings
         self.record = record
-        self.refinement = refinement
+        self.observer = observer
         self.loop = Loop()
         self.config = make_config(settings)
-        if refinement is not None:
-            refinement.use_base(self.config.starts.stream)
+        if observer is not None:
+            observer.use_base(self.config.starts.stream)
         self.access = rules_against(settings.attackers)
         self.identities: dict[DaemonId, str] = {}
         self.clients: list[SimulatedClient] = []

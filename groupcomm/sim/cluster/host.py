@@ -32,8 +32,8 @@ from groupcomm.sim.cluster.identities import daemon_names, draw_private, roll_of
 from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
 from groupcomm.sim.faults.releases import APART, draw_release
 from groupcomm.sim.network.network import Network, Put
+from groupcomm.sim.observer import Observer
 from groupcomm.sim.settings import Settings
-from groupcomm.sim.specification.refinement import ObservedProbe, Refinement
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop, random_for
 from groupcomm.trace.events import Boot, Fail, Left
 from groupcomm.trace.recorders import RecordEvent, TraceProbe
@@ -58,7 +58,7 @@ class HostContext(Protocol):
     identities: dict[DaemonId, str]
     roster_checker: RosterChecker
     version_checker: VersionChecker
-    refinement: Refinement | None
+    observer: Observer | None
 
     @property
     def record(self) -> RecordEvent:
@@ -340,10 +340,8 @@ class SimulatedHost:
 
     def _probe(self, name: str) -> TraceProbe:
         cluster = self._cluster
-        refinement = cluster.refinement
-        if refinement is None:
-            return TraceProbe(self._loop, cluster.record, name, cluster.identities)
-        return ObservedProbe(self._loop, cluster.record, name, cluster.identities, refinement)
+        make = TraceProbe if cluster.observer is None else cluster.observer.probe
+        return make(self._loop, cluster.record, name, cluster.identities)
 
     def is_forming_since(self, time: int) -> bool:
         """Return whether its daemon looks for a view, and has done so since before a time."""

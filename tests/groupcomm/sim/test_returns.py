@@ -2,9 +2,9 @@
 
 import pytest
 
-from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from tests.verification.campaigns.outdated_disks import BOUND_S, SIZES, Case, OneReturn, cases
+from tests.verification.specification.runs import run_seed
 
 
 def text_of(case: Case) -> str:

@@ -10,12 +10,13 @@ from groupcomm.sim.attackers.keyholder import KeyHolder
 from groupcomm.sim.attackers.programs import RogueProgramsAttack
 from groupcomm.sim.attackers.roles import ENTITLED, FOR_SUITE_2, ROLES, UNITS_US, parse_roles
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.run import RunResult, run, run_seed
+from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm_tools.campaign import replay_command
 from groupcomm_tools.cli import main
 from tests.groupcomm.sim.role_breaks import BREAKS, steps_have_no_bound
 from tests.verification.mutants.mutant import Mutant
+from tests.verification.specification.runs import run, run_seed
 
 pytestmark = pytest.mark.verification
 

@@ -21,9 +21,9 @@ from groupcomm.sim.cluster import cluster
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.operator import Operator
 from groupcomm.sim.network.links import SimulatedLink
-from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options, Settings, draw_settings, plain_settings
 from groupcomm.sim.virtual_time import random_for
+from tests.verification.specification.runs import run_seed
 
 FIRST = Roster(entries=tuple(RosterEntry(name=name, site="1") for name in "abc"))
 SECOND = FIRST.changed(AddDaemon(name="d", site="1"))

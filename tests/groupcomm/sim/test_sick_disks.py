@@ -13,7 +13,6 @@ from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.disk import Ailment
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.network.links import chain, equal_links
-from groupcomm.sim.run import run
 from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Boot, Conf, Heal, Quiet, TraceEvent
@@ -21,6 +20,7 @@ from tests.groupcomm.sim.checked_cluster import CheckedCluster
 from tests.groupcomm.sim.compare_checkers import fast
 from tests.verification.campaigns.slow_disk import Measured, measure_all
 from tests.verification.reference import reference_check
+from tests.verification.specification.runs import run
 
 TIMING = Timing()
 WAYS_S = {1: 0.0, 2: 0.04}

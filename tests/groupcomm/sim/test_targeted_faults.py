@@ -10,8 +10,8 @@ from groupcomm.events import Message
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.rules import Effect, Rule, RuledPath, kind_of
 from groupcomm.sim.faults.targets import TargetedFaults
-from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options, plain_settings
+from tests.verification.specification.runs import run_seed
 
 pytestmark = pytest.mark.verification
 

@@ -11,10 +11,10 @@ from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.errors import ConfigError
 from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.faults.releases import APART, MEETING, draw_release
-from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from tests.groupcomm.engine.cluster import Cluster
 from tests.verification.mutants.catalogue import find_mutant
+from tests.verification.specification.runs import run_seed
 
 OLD, NEW = Versions(), Versions(lowest=1, highest=2, features=1)
 

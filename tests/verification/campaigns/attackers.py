@@ -18,9 +18,10 @@ import attrs
 
 from groupcomm.config.core import Rekeying
 from groupcomm.sim.attackers.roles import EVICTED, FOR_SUITE_2, ROLES
-from groupcomm.sim.run import RunResult, run, run_seed
+from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options, draw_settings
 from groupcomm_tools.campaign import Run, replay_command, run_campaign
+from tests.verification.specification.runs import run, run_seed
 
 SUITES: Final = (1, 2)
 

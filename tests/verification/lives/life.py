@@ -23,7 +23,6 @@ from groupcomm.sim.network.network import Pair
 from groupcomm.sim.rough_programs import RoughPrograms
 from groupcomm.sim.run import Finding, Recorder, make_workload
 from groupcomm.sim.settings import Settings
-from groupcomm.sim.specification.refinement import Refinement
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import SEND_INTERVAL_US, Storm
 from groupcomm.trace.events import Quiet
@@ -40,6 +39,7 @@ from tests.verification.lives.draws import (
     draw_quiet_s,
 )
 from tests.verification.lives.sizes import growing, sizes_of
+from tests.verification.specification.refinement import Refinement
 
 ELDER: Final = 0
 """The host whose daemon is never killed by a fault: it lives as long as the cluster."""
@@ -128,7 +128,7 @@ class Life:
         self._result = LifeResult(settings=settings, last_episode=options.first)
         self._findings: list[Finding] = []
         self._cluster = Cluster(
-            settings, self._recorder.record, start=False, refinement=self._refinement
+            settings, self._recorder.record, start=False, observer=self._refinement
         )
         self._workload = make_workload(self._cluster)
         self._workload.interval_us = round(SEND_INTERVAL_US * self._pace)

@@ -1,11 +1,13 @@
-"""Run `groupcomm simulate` with a mutant: python -m tests.verification.mutants NAME [OPTIONS]."""
+"""Run seeds with a mutant: python -m tests.verification.mutants NAME [OPTIONS]; the options are
+those of `groupcomm simulate`.
+"""
 
 import sys
 from collections.abc import Sequence
 
 from groupcomm.errors import ConfigError
-from groupcomm_tools.cli import main as groupcomm
 from tests.verification.mutants.catalogue import find_mutant
+from tests.verification.specification import runs
 
 
 def main(words: Sequence[str]) -> int:
@@ -18,7 +20,7 @@ def main(words: Sequence[str]) -> int:
         return 2
     with mutant.active():
         # It runs in this process: another process would have the code without the bug.
-        return groupcomm(["simulate", *options, "--workers", "1"])
+        return runs.main([*options, "--workers", "1"])
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from contextlib import nullcontext
 
 import attrs
 
-from groupcomm.sim import run as simulator
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
 from groupcomm_tools import campaign
 from tests.verification.mutants.catalogue import find_mutant
+from tests.verification.specification import runs
 
 
 @attrs.frozen(kw_only=True)
@@ -35,15 +35,13 @@ def run_seed(seed: int, options: Options) -> RunResult:
     """
     name = mutant_of(options)
     with find_mutant(name).active() if name else nullcontext():
-        return simulator.run_seed(seed, options)
+        return runs.run_seed(seed, options)
 
 
 def replay_command(seed: int, options: Options) -> str:
     """Return the command that runs a seed of a campaign again."""
-    command = campaign.replay_command(seed, options)
+    command = campaign.replay_command(seed, options, runs.COMMAND)
     name = mutant_of(options)
     if not name:
         return command
-    return (
-        f"python -m tests.verification.mutants {name}{command.removeprefix('groupcomm simulate')}"
-    )
+    return f"python -m tests.verification.mutants {name}{command.removeprefix(runs.COMMAND)}"

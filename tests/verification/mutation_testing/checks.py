@@ -14,8 +14,8 @@ from typing import Final
 import attrs
 import pytest
 
-from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
+from tests.verification.specification.runs import run_seed
 
 PACKAGES: Final = (
     "engine",

@@ -14,6 +14,7 @@ from tests.verification.mutants.catalogue import MUTANTS, find_mutant
 from tests.verification.mutants.runs import MutantOptions, mutant_of, replay_command, run_seed
 from tests.verification.soak import soak
 from tests.verification.soak.soak import FIRST_NEW_SEED, Soak
+from tests.verification.specification.runs import COMMAND
 
 pytestmark = pytest.mark.verification
 
@@ -171,7 +172,7 @@ def test_a_seed_that_fails_is_kept_with_all_that_it_takes_to_run_it_again(
     assert (failure.seed, failure.properties) == (seed, ["D1", "R"])
     assert failure.options == Options(duration_s=2.5)
     kept = run.file_of(seed).read_text()
-    command = f"groupcomm simulate --seeds {seed}:{seed} --duration-s 2.5"
+    command = f"{COMMAND} --seeds {seed}:{seed} --duration-s 2.5"
     for text in (command, "D1: D1 does not hold", "an event", "the last event", "Settings("):
         assert text in kept
     assert command in capsys.readouterr().out

@@ -4,12 +4,12 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from groupcomm.sim.specification.form import Model
-from groupcomm.sim.specification.order import Order
-from groupcomm.sim.specification.recovery import Recovery
-from groupcomm.sim.specification.views import Views
+from tests.verification.specification.form import Model
+from tests.verification.specification.order import Order
 from tests.verification.specification.order_model import OrderModel
+from tests.verification.specification.recovery import Recovery
 from tests.verification.specification.recovery_model import RecoveryModel
+from tests.verification.specification.views import Views
 from tests.verification.specification.views_model import ViewsModel
 
 Dropped = frozenset[enum.Enum]

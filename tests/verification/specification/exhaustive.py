@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import attrs
 
-from groupcomm.sim.specification.form import Label, Model, State
+from tests.verification.specification.form import Label, Model, State
 
 S = TypeVar("S", bound=State)
 

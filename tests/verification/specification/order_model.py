@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import attrs
 
-from groupcomm.sim.specification.form import Label, Model
-from groupcomm.sim.specification.order import Order, OrderState, PacketId, Place
+from tests.verification.specification.form import Label, Model
+from tests.verification.specification.order import Order, OrderState, PacketId, Place
 
 
 @attrs.frozen(kw_only=True)

@@ -5,9 +5,9 @@ from itertools import combinations, product
 
 import attrs
 
-from groupcomm.sim.specification.form import Label, Model
-from groupcomm.sim.specification.order import NOWHERE, Held, Kind, Packet, PacketId
-from groupcomm.sim.specification.recovery import Past, Recovery, RecoveryState, Seats, Stage
+from tests.verification.specification.form import Label, Model
+from tests.verification.specification.order import NOWHERE, Held, Kind, Packet, PacketId
+from tests.verification.specification.recovery import Past, Recovery, RecoveryState, Seats, Stage
 
 
 @attrs.frozen(kw_only=True)

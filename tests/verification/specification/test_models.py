@@ -5,12 +5,12 @@ import enum
 
 import pytest
 
-from groupcomm.sim.specification.form import Disabled
-from groupcomm.sim.specification.order import Held, Order, OrderCondition, OrderState
-from groupcomm.sim.specification.recovery import RecoveryCondition
-from groupcomm.sim.specification.views import Join, Views, ViewsCondition, ViewsState
 from tests.verification.specification.bounds import SMALL
 from tests.verification.specification.exhaustive import explore
+from tests.verification.specification.form import Disabled
+from tests.verification.specification.order import Held, Order, OrderCondition, OrderState
+from tests.verification.specification.recovery import RecoveryCondition
+from tests.verification.specification.views import Join, Views, ViewsCondition, ViewsState
 
 STATES = {
     "views: 2 daemons start, 2 attempts each": 2517,

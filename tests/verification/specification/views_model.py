@@ -5,8 +5,8 @@ from itertools import product
 
 import attrs
 
-from groupcomm.sim.specification.form import Label, Model
-from groupcomm.sim.specification.views import Id, Installed, Join, Proposal, Views, ViewsState
+from tests.verification.specification.form import Label, Model
+from tests.verification.specification.views import Id, Installed, Join, Proposal, Views, ViewsState
 
 
 @attrs.frozen(kw_only=True)

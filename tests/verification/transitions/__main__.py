@@ -16,10 +16,10 @@ from typing import Final
 
 import pytest
 
-from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from groupcomm_tools.commands.simulate import parse_seeds
 from tests.verification.scenarios.run import run_scenario
+from tests.verification.specification.runs import run_seed
 from tests.verification.transitions.machines import MACHINES
 from tests.verification.transitions.recorder import Transition, recording
 

@@ -3,8 +3,8 @@
 import pytest
 
 from groupcomm.ring.ring import Ring
-from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
+from tests.verification.specification.runs import run_seed
 from tests.verification.transitions.machines import MACHINES
 from tests.verification.transitions.recorder import BEGIN, recording
 

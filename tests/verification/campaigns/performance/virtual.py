@@ -8,9 +8,9 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.plan.measure import measure as measure_plan
-from groupcomm.sim.plan.topology import read_topology, with_daemons, with_sites
 from groupcomm_tools.plan.figures import figures_of
+from groupcomm_tools.plan.measure import measure as measure_plan
+from groupcomm_tools.plan.topology import read_topology, with_daemons, with_sites
 from tests.costs.measure import Load, measure
 from tests.groupcomm.sim.stopwatch import delays_after_silence, delays_of
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import attrs
 
-from groupcomm.sim.specification.form import Specification, State
+from tests.verification.specification.form import Specification, State
 
 Seat = tuple[str, int]
 """A daemon, by the identity of its start, and its attempt."""

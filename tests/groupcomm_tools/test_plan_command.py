@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import attrs
 import pytest
 
-from groupcomm.sim.plan.measure import Measurement, PlanFailed, measure
-from groupcomm.sim.plan.topology import Topology
 from groupcomm_tools.cli import main
 from groupcomm_tools.commands import simulate_plan
 from groupcomm_tools.plan.figures import PlanFigures, figures_of
-from tests.groupcomm.sim.test_plan import plan
+from groupcomm_tools.plan.measure import Measurement, PlanFailed, measure
+from groupcomm_tools.plan.topology import Topology
+from tests.groupcomm_tools.test_plan import plan
 
 TOML = """
 duration_s = 0.5

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import attrs
 
-from groupcomm.sim.specification.order import (
+from tests.verification.specification.order import (
     NOWHERE,
     Held,
     Kind,

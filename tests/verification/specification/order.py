@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import attrs
 
-from groupcomm.sim.specification.form import Specification, State
+from tests.verification.specification.form import Specification, State
 
 PacketId = tuple[int, int]
 """A ring, by index, and a number in its stream."""

@@ -8,9 +8,14 @@ only.
 
 import pytest
 
-from groupcomm.sim.specification.form import Disabled
-from groupcomm.sim.specification.order import Held
-from groupcomm.sim.specification.recovery import Past, Recovery, RecoveryCondition, RecoveryState
+from tests.verification.specification.form import Disabled
+from tests.verification.specification.order import Held
+from tests.verification.specification.recovery import (
+    Past,
+    Recovery,
+    RecoveryCondition,
+    RecoveryState,
+)
 
 SAFE_ONE, AGREED_ONE = (0, 1), (0, 2)
 

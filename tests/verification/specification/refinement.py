@@ -28,10 +28,6 @@ from groupcomm.clocks.stamp import parse_view
 from groupcomm.config.view import DaemonId, View
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.checkers.report import Violation
-from groupcomm.sim.specification.form import Disabled
-from groupcomm.sim.specification.order import Held, Kind, PacketId
-from groupcomm.sim.specification.recovery import Past, Recovery, RecoveryState, Stage
-from groupcomm.sim.specification.views import Join, Proposal, Views, ViewsState
 from groupcomm.trace.events import (
     Conf,
     Count,
@@ -46,6 +42,10 @@ from groupcomm.trace.events import (
 from groupcomm.trace.recorders import RecordEvent, TraceProbe
 from groupcomm.trace.steps import TraceClock
 from groupcomm.wire import membership as wire
+from tests.verification.specification.form import Disabled
+from tests.verification.specification.order import Held, Kind, PacketId
+from tests.verification.specification.recovery import Past, Recovery, RecoveryState, Stage
+from tests.verification.specification.views import Join, Proposal, Views, ViewsState
 
 PROPERTY: Final = "specification"
 """The id under which a run that is no behaviour of the specification is reported."""
@@ -201,6 +201,16 @@ class Refinement:
     def use_base(self, base: int) -> None:
         """Use another number than 0 as the one before the first of each stream."""
         self._base = base
+
+    def probe(
+        self,
+        clock: TraceClock,
+        record: RecordEvent,
+        process: str,
+        identities: Mapping[DaemonId, str],
+    ) -> "ObservedProbe":
+        """Return the probe of a daemon."""
+        return ObservedProbe(clock, record, process, identities, self)
 
     # ---- views ----
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
-from groupcomm.sim.specification.refinement import PROPERTY, Refinement
 from groupcomm.trace.events import Hold, Stamped
 from tests.verification.mutants.catalogue import find_mutant
+from tests.verification.specification.refinement import PROPERTY, Refinement
+from tests.verification.specification.runs import run_seed
 
 pytestmark = pytest.mark.verification
 

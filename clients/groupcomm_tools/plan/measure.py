@@ -15,10 +15,10 @@ from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import LOOK_S, Cluster
-from groupcomm.sim.plan.topology import PlannedLoad, Topology
-from groupcomm.sim.plan.traffic import Meter, TrafficPhase
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.trace.events import Conf, TraceEvent
+from groupcomm_tools.plan.topology import PlannedLoad, Topology
+from groupcomm_tools.plan.traffic import Meter, TrafficPhase
 
 CONNECT_US: Final = SECOND // 2
 """The time by which a program is connected, and can ask to join."""

@@ -10,18 +10,18 @@ import pytest
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.network.links import chain, equal_links, mesh
-from groupcomm.sim.plan import measure as measuring
-from groupcomm.sim.plan.measure import MeasuredDelays, PlanFailed, measure
-from groupcomm.sim.plan.topology import (
+from groupcomm_tools.plan import measure as measuring
+from groupcomm_tools.plan.measure import MeasuredDelays, PlanFailed, measure
+from groupcomm_tools.plan.topology import (
     PlannedLoad,
     Topology,
     read_topology,
     with_daemons,
     with_sites,
 )
-from groupcomm.sim.plan.traffic import bodies_per_s
+from groupcomm_tools.plan.traffic import bodies_per_s
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "sites" / "sites.toml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "sites" / "sites.toml"
 
 
 def example() -> dict[str, Any]:

@@ -10,8 +10,8 @@ from groupcomm.security.layout import SEAL_BYTES
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.faults.rules import kind_of
 from groupcomm.sim.network.links import UDP_HEADER_BYTES, SimulatedLink, SitePair
-from groupcomm.sim.plan.topology import Topology
 from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm_tools.plan.topology import Topology
 
 _CHECKSUM_BYTES: Final = 4
 OVERHEAD_BYTES: Final = UDP_HEADER_BYTES + SEAL_BYTES - _CHECKSUM_BYTES

@@ -1,1 +1,0 @@
-"""Planning: the cost of sites, links and loads, and the delays of messages."""
