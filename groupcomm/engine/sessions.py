@@ -81,6 +81,7 @@ class LocalSessions:
         watches: the watches over the sessions whose clients send heartbeats.
         room: the bytes of a packet that a bundle of a session which begins now may fill.
         now: the time of this step; set at its beginning.
+        visit_bytes: the bytes that the next visit of the token may number.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class LocalSessions:
         self.watches = SessionWatches(self._push, self._end_silent)
         self.silent: list[ProgramSilent] = []
         self.now = 0.0
+        self.visit_bytes = settings.limits.backlog_cap_bytes
         self._work = 0  # of the last step
         self._fed: list[int] = []  # connections that sent something in this step
         self._held_back: set[int] = set()  # connections that are not read at present
@@ -320,15 +322,16 @@ class LocalSessions:
     def _pop_readable(self) -> list[int]:
         """Return the connections to read from again.
 
-        All their input was processed, and little of it still waits for a number.
+        All their input was processed, and little of it still waits for a number: no more than their
+        share of what the next visit of the token may number. More would only wait.
         """
         fed, self._fed = self._fed, []
         self._held_back.update(fed)
-        found = []
+        found, share = [], self.visit_bytes // max(1, len(self._backlogged))
         looked_at = self._held_back.intersection(self.intake.done)
         for number in sorted(looked_at.union(fed, self._backlogged)):
             session = self.by_connection.get(number)
-            if session is None or session.reading:
+            if session is None or (session.reading and session.backlog_bytes <= share):
                 self._held_back.discard(number)
                 self._backlogged.discard(number)
                 found.append(number)
