@@ -585,10 +585,10 @@ class SpreadSession:
         bundle = decode_body_untrusted(body)
         try:
             if bundle.kind == _FRAGMENT:
-                self._deliver_part(sender, bundle, body_payload(body), told)
+                self._deliver_part(sender, bundle, body_payload(memoryview(body)), told)
             else:
                 types, data = decode_messages_untrusted(body_payload(body), bundle.count)
-                told.append(_regular(sender, bundle, types, data))
+                told.append(b"".join(_regular(sender, bundle, types, data)))
         except BadDatagram:  # the sender's fault: daemons do not decode payloads that they forward
             self.malformed += 1
 
@@ -604,7 +604,7 @@ class SpreadSession:
             return
         message = self._reassembly.add(sender, bundle, payload, None)
         if message is not None:
-            told.append(_regular(sender, bundle, [message.type], [message.data]))
+            told += _regular(sender, bundle, [message.type], [message.data])
         elif self._reassembly.held_bytes > HELD_BYTES:
             self._reassembly.drop(*key)
             self.skipped += 1
@@ -623,8 +623,8 @@ def _type_bits(bundle: Bundle) -> int:
 
 def _regular(
     sender: MemberId, bundle: Bundle, types: Sequence[int], messages: Sequence[bytes]
-) -> bytes:
-    """Return the messages of a bundle as clients of Spread get them."""
+) -> list[bytes]:
+    """Return the messages of a bundle as clients of Spread get them, in parts to join."""
     name, groups = encode_name(sender.name), [*map(encode_name, bundle.groups)]
     names, bits = encode_names(groups), _type_bits(bundle)
     big_endian = bool(bundle.flags & BIG_ENDIAN)
@@ -632,4 +632,4 @@ def _regular(
     for tag, data in zip(types, messages, strict=True):
         head = Head(bits, name, len(groups), tag, big_endian, len(data))
         parts += (encode_head(head), names, data)
-    return b"".join(parts)
+    return parts
