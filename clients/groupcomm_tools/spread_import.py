@@ -353,7 +353,7 @@ def to_groupcomm(conf: SpreadConf) -> str:
         f"spread_addresses = {json.dumps(list(dict.fromkeys((DEFAULT_HOST, *conf.clients))))}",
     ]
     hosts = [daemon.host for segment in conf.segments for daemon in segment.daemons]
-    if len(set(hosts)) < len(hosts):
+    if len({"127." if host.startswith("127.") else host for host in hosts}) < len(hosts):
         lines.append('unix = "{name}.sock"  # daemons of one host have a socket each')
     left = [f"{name} = {value}" if value else name for name, value in conf.settings]
     why = [NO_MEANING.get(name, "there is nothing like it") for name, _ in conf.settings]

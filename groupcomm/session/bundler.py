@@ -20,7 +20,6 @@ from groupcomm.wire.bundle import (
     BODY_HEAD_BYTES,
     MAX_GROUPS,
     BundleKind,
-    encode_body,
     encode_body_head,
     encode_groups,
 )
@@ -30,6 +29,7 @@ from groupcomm.wire.messages import (
     encode_fragment,
     message_parts,
 )
+from groupcomm.wire.packet import Raw
 
 TARGET_BYTES: Final = 8
 """The bytes that the daemon adds to a bundle for each private name among its groups."""
@@ -207,7 +207,7 @@ class Bundler:
 
     def pop(self, limit: int) -> bytes:
         """Remove and return whole frames, one at least if any waits, up to about `limit` bytes."""
-        parts: list[bytes] = []
+        parts: list[Raw] = []
         items = self._items
         size = 0
         while items and size < limit:
@@ -226,7 +226,7 @@ class Bundler:
             items.popleft()
         return b"".join(parts)
 
-    def _pop_shared(self, shared: _Shared, parts: list[bytes]) -> int:
+    def _pop_shared(self, shared: _Shared, parts: list[Raw]) -> int:
         if shared is self._open:
             self._open = None
         self.pending_bytes -= shared.size
@@ -236,27 +236,27 @@ class Bundler:
         )
         return _add_bundle(parts, (head, *message_parts(shared.runs)), address.ordered)
 
-    def _pop_fragment(self, large: _Large, parts: list[bytes]) -> int:
+    def _pop_fragment(self, large: _Large, parts: list[Raw]) -> int:
         index = large.index
         large.index += 1
-        data = large.data[index * large.part : large.index * large.part]
+        data = memoryview(large.data)[index * large.part : large.index * large.part]
         self.pending_bytes -= len(data)
         address = large.address
-        body = encode_body(
+        head = encode_body_head(
             _FRAGMENT,
             address.level,
             address.flags,
             large.number,
             address.groups,
-            encode_fragment(large.type, len(large.data), data),
             index,
             large.count,
         )
+        body = head, encode_fragment(large.type, len(large.data), b""), data
         # The position of the last fragment is the position of the message.
-        return _add_bundle(parts, (body,), address.ordered and large.index == large.count)
+        return _add_bundle(parts, body, address.ordered and large.index == large.count)
 
 
-def _add_bundle(parts: list[bytes], body: Sequence[bytes], ordered: bool) -> int:
+def _add_bundle(parts: list[Raw], body: Sequence[Raw], ordered: bool) -> int:
     size = sum(map(len, body))
     head = encode_bundle_head(size, ordered)
     parts.append(head)

@@ -179,8 +179,11 @@ def test_segments_that_are_near_each_other_are_one_site(
     assert about in (tmp_path / "groupcomm.toml").read_text(), "it is said, not only done"
 
 
-def test_daemons_of_one_host_have_a_socket_each(tmp_path: Path) -> None:
-    segments = [f"Spread_Segment 127.0.0.255:{port} {{ d{port} 127.0.0.1 }}\n" for port in (1, 2)]
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_daemons_of_one_host_have_a_socket_each(tmp_path: Path, host: str) -> None:
+    """All addresses of loopback are of one host."""
+    hosts = ((1, "127.0.0.1"), (2, host))
+    segments = [f"Spread_Segment 127.0.0.255:{port} {{ d{port} {at} }}\n" for port, at in hosts]
     config = imported(tmp_path, "".join(segments), "d2")
     assert config.unix.name == "d2.sock"
 

@@ -6,7 +6,7 @@ knows nothing of Spread. docs/spread-clients.md describes each translation and i
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -132,6 +132,15 @@ _OPTIONS: Final = layout.SELF_DISCARD | layout.MARKS
 """The bits that it may set besides; all others are left out."""
 
 
+class _Sent(NamedTuple):
+    """A message of the client, as it goes to the daemon; its destinations are those that can be."""
+
+    head: Head
+    groups: tuple[str, ...]
+    level: ServiceLevel
+    flags: int
+
+
 class SpreadSession:
     """The translation of one session.
 
@@ -152,11 +161,13 @@ class SpreadSession:
 
     __slots__ = (
         "_asked",
+        "_begin",
         "_bundler",
         "_handshake",
         "_head",
         "_heard",
         "_held",
+        "_last",
         "_losing",
         "_me",
         "_number",
@@ -193,6 +204,8 @@ class SpreadSession:
         self._losing: set[str] = set()  # groups that lose members to the old view
         self._heard = bytearray()
         self._head: Head | None = None  # the head of a message that has come in part
+        self._last: _Sent | None = None  # the last message, if there was no other request since
+        self._begin = b""  # its head and names, if they came in one piece
         self._number = 0
         self._me: MemberId | None = None
         self._view: ViewId | None = None
@@ -225,30 +238,63 @@ class SpreadSession:
             return b""
         if not self.name:
             raise BadDatagram("early", "a request before the handshake is over")
-        heard = self._heard
-        heard += data
+        self._heard += data
         self.ahead = False
-        while not self.ended:
-            if self._spent.work >= READ_WORK or self._spent.wasted >= READ_WASTE:
-                self.ahead = True
-                break
-            if self._head is None:
-                if len(heard) < HEAD_BYTES:
+        self._last = None  # names may stand for others than at the last call
+        at = 0
+        with memoryview(self._heard) as heard:
+            while not self.ended:
+                if self._spent.work >= READ_WORK or self._spent.wasted >= READ_WASTE:
+                    self.ahead = True
                     break
-                self._head = self._accept_head(bytes(heard[:HEAD_BYTES]))
-                del heard[:HEAD_BYTES]
-            head = self._head
-            if len(heard) < head.rest:
-                break
-            self._head = None
-            rest = bytes(heard[: head.rest])
-            del heard[: head.rest]
-            self.read += 1
-            is_void = not self._on_request(head, rest)
-            size = HEAD_BYTES + head.rest
-            price = price_of_translation(head.groups, size, is_void=is_void)
-            self._spent = total(self._spent, price)
+                size = self._read_equal(heard, at) or self._read_one(heard, at)
+                if not size:
+                    break
+                at += size
+        del self._heard[:at]
         return self._bundler.pop(_ALL)
+
+    def _read_one(self, heard: memoryview, at: int) -> int:
+        """Read a message or its head; return its size, 0 if it has not come yet."""
+        head, names_at = self._head, at
+        if head is None:
+            if len(heard) - at < HEAD_BYTES:
+                return 0
+            names_at = at + HEAD_BYTES
+            head = self._head = self._accept_head(bytes(heard[at:names_at]))
+        end = names_at + head.rest
+        if len(heard) < end:
+            return names_at - at
+        self._head = self._last = None
+        self.read += 1
+        data_at = names_at + NAME_BYTES * head.groups
+        names = decode_names(bytes(heard[names_at:data_at]))
+        is_void = not self._on_request(head, names, bytes(heard[data_at:end]))
+        price = price_of_translation(head.groups, HEAD_BYTES + head.rest, is_void=is_void)
+        self._spent = total(self._spent, price)
+        if self._last is not None:
+            self._begin = bytes(heard[at:data_at]) if names_at > at else b""
+        return end - at
+
+    def _read_equal(self, heard: memoryview, at: int) -> int:
+        """Read messages with the head and the names of the last one; return their size.
+
+        Most messages are such: without this one would cost as much as all else in its daemon.
+        """
+        last, begin = self._last, self._begin
+        if last is None or not begin or self._head is not None:
+            return 0
+        start, whole = len(begin), len(begin) + last.head.size
+        price = price_of_translation(last.head.groups, whole, is_void=False)
+        most = min((len(heard) - at) // whole, -(-(READ_WORK - self._spent.work) // price.work))
+        end, messages = at, list[bytes]()
+        while len(messages) < most and heard[end : end + start] == begin:
+            messages.append(bytes(heard[end + start : end + whole]))
+            end += whole
+        self._send(last, messages)
+        self.read += len(messages)
+        self._spent = total(self._spent, Price(price.work * len(messages)))
+        return end - at
 
     def pop_spent(self) -> Price:
         """Return the price of the messages that were read since the last call."""
@@ -282,10 +328,9 @@ class SpreadSession:
             )
         return head
 
-    def _on_request(self, head: Head, rest: bytes) -> bool:
+    def _on_request(self, head: Head, names: list[bytes], data: bytes) -> bool:
         """Translate a message; return whether it asks for anything."""
         kind = head.type & ~_OPTIONS
-        names = decode_names(rest[: NAME_BYTES * head.groups])
         if kind == layout.KILL:
             self.ended = True
             self._bundler.add_frame(encode_bye())
@@ -297,7 +342,7 @@ class SpreadSession:
             groups = tuple(name for name in found if name is not None)
             if not groups:
                 return False
-            self._multicast(head, groups, rest[NAME_BYTES * head.groups :])
+            self._multicast(head, groups, data)
         return True
 
     def _change(self, kind: int, group: str) -> bool:
@@ -322,8 +367,22 @@ class SpreadSession:
         flags |= BIG_ENDIAN if head.big_endian else 0
         flags |= asked << ASKED_SHIFT if asked != level else 0
         flags |= (head.type & layout.MARKS) >> _MARKS_DOWN
-        self._number += 1
-        self._bundler.add_message(self._number, head.tag, data, groups, level, flags, False)
+        self._last = _Sent(head, groups, level, flags)
+        self._send(self._last, [data])
+
+    def _send(self, sent: _Sent, messages: list[bytes]) -> None:
+        """Send messages with one head."""
+        done, tag = 0, sent.head.tag
+        while done < len(messages):
+            added = self._bundler.add_more(tag, messages, done) if done else 0
+            if not added:
+                number = self._number + done + 1
+                self._bundler.add_message(
+                    number, tag, messages[done], sent.groups, sent.level, sent.flags, False
+                )
+                added = 1
+            done += added
+        self._number += done
 
     # ---- from the daemon ----
 
@@ -526,10 +585,10 @@ class SpreadSession:
         bundle = decode_body_untrusted(body)
         try:
             if bundle.kind == _FRAGMENT:
-                self._deliver_part(sender, bundle, body_payload(body), told)
+                self._deliver_part(sender, bundle, body_payload(memoryview(body)), told)
             else:
                 types, data = decode_messages_untrusted(body_payload(body), bundle.count)
-                told.append(_regular(sender, bundle, types, data))
+                told.append(b"".join(_regular(sender, bundle, types, data)))
         except BadDatagram:  # the sender's fault: daemons do not decode payloads that they forward
             self.malformed += 1
 
@@ -545,7 +604,7 @@ class SpreadSession:
             return
         message = self._reassembly.add(sender, bundle, payload, None)
         if message is not None:
-            told.append(_regular(sender, bundle, [message.type], [message.data]))
+            told += _regular(sender, bundle, [message.type], [message.data])
         elif self._reassembly.held_bytes > HELD_BYTES:
             self._reassembly.drop(*key)
             self.skipped += 1
@@ -564,8 +623,8 @@ def _type_bits(bundle: Bundle) -> int:
 
 def _regular(
     sender: MemberId, bundle: Bundle, types: Sequence[int], messages: Sequence[bytes]
-) -> bytes:
-    """Return the messages of a bundle as clients of Spread get them."""
+) -> list[bytes]:
+    """Return the messages of a bundle as clients of Spread get them, in parts to join."""
     name, groups = encode_name(sender.name), [*map(encode_name, bundle.groups)]
     names, bits = encode_names(groups), _type_bits(bundle)
     big_endian = bool(bundle.flags & BIG_ENDIAN)
@@ -573,4 +632,4 @@ def _regular(
     for tag, data in zip(types, messages, strict=True):
         head = Head(bits, name, len(groups), tag, big_endian, len(data))
         parts += (encode_head(head), names, data)
-    return b"".join(parts)
+    return parts

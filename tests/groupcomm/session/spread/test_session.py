@@ -33,7 +33,7 @@ from groupcomm.session.frames import (
     FrameReader,
     decode_hello_untrusted,
 )
-from groupcomm.session.requests import NOTHING, TRANSLATED_WORK
+from groupcomm.session.requests import NOTHING, TRANSLATED_WORK, Price, total
 from groupcomm.session.spread import layout, views
 from groupcomm.session.spread import session as module
 from groupcomm.session.spread.handshake import Handshake
@@ -52,7 +52,14 @@ from groupcomm.session.spread.session import (
     SpreadSession,
 )
 from groupcomm.session.spread.views import SharedChanges
-from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, decode_body_untrusted
+from groupcomm.wire.bundle import (
+    SELF_DISCARD,
+    Bundle,
+    BundleKind,
+    body_payload,
+    decode_body_untrusted,
+)
+from groupcomm.wire.messages import decode_messages_untrusted
 from groupcomm.wire.packet import Raw
 
 ANN, BEN, CAT = MemberId("#ann#a", 1), MemberId("#ben#b", 2), MemberId("#cat#c", 3)
@@ -110,6 +117,72 @@ def test_requests_may_come_in_any_pieces(cuts: list[int]) -> None:
     join, message = bundles(b"".join(frames))
     assert (join.kind, join.groups, join.message) == (BundleKind.JOIN, ("room",), 1)
     assert (message.groups, message.message) == (("room", "#ben#b"), 2)
+
+
+def asked(session: SpreadSession, pieces: list[bytes]) -> tuple[list[object], Price]:
+    """Return what a client asks for, message by message, and what reading that costs."""
+    found: list[object] = []
+    spent = NOTHING
+    for piece in pieces:
+        frames = session.receive_untrusted(piece)
+        while session.ahead:
+            spent = total(spent, session.pop_spent())
+            frames += session.receive_untrusted(b"")
+        for bundle in bundles(frames):
+            how = bundle.kind, bundle.level, bundle.flags, bundle.groups
+            payload = bytes(body_payload(bundle.body))
+            if bundle.kind == BundleKind.MESSAGES:
+                each = zip(*decode_messages_untrusted(payload, bundle.count), strict=True)
+                found += [(bundle.message + n, how, one) for n, one in enumerate(each)]
+            else:
+                found.append((bundle.message, how, bundle.index, bundle.count, payload))
+    return found, total(spent, session.pop_spent())
+
+
+SOME = [
+    request(16, [b"room"], b"hello", tag=7),
+    request(16, [b"room"], b"HELLO", tag=7),
+    request(16, [b"room"], b"hello", tag=8),
+    request(16, [b"room"], b"longer", tag=7),
+    request(16, [b"room"], b"", tag=7),
+    request(16, [b"room"], bytes(3000), tag=7),
+    request(16 | layout.SELF_DISCARD, [b"room"], b"hello", tag=7),
+    request(32, [b"room"], b"hello", tag=7),
+    request(16, [b"hall"], b"hello", tag=7),
+    request(16, [b"room", b"#", b"hall"], b"hello", tag=7),
+    request(16, [b"#"], b"hello", tag=7),
+    request(layout.JOIN, [b"room"]),
+    request(layout.LEAVE, [b"room"]),
+]
+
+
+@given(
+    runs=st.lists(st.tuples(st.sampled_from(SOME), st.integers(1, 5)), max_size=8),
+    cuts=st.lists(st.integers(1, 9000), max_size=4),
+)
+def test_requests_in_a_row_are_what_each_is_by_itself(
+    runs: list[tuple[bytes, int]], cuts: list[int]
+) -> None:
+    requests = [one for one, times in runs for _ in range(times)]
+    whole = b"".join(requests)
+    bounds = [0, *sorted({cut for cut in cuts if cut < len(whole)}), len(whole)]
+    row, alone = opened(), opened()
+    assert asked(row, [whole[a:b] for a, b in itertools.pairwise(bounds)]) == asked(alone, requests)
+    assert row.read == alone.read == len(requests)
+    assert row.held_bytes == 0
+
+
+def test_equal_messages_in_a_row_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one they would cost ten times as much."""
+    heads: list[bytes] = []
+
+    def decode(raw: bytes) -> Head:
+        heads.append(raw)
+        return decode_head_untrusted(raw)
+
+    monkeypatch.setattr(module, "decode_head_untrusted", decode)
+    found, _ = asked(opened(), [SOME[0] * 50])
+    assert (len(found), len(heads)) == (50, 1)
 
 
 @pytest.mark.parametrize(
