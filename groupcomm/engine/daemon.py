@@ -10,11 +10,11 @@ the ring act once. Then, with the datagrams sent, `deliver` delivers everything 
 work for a burst is done once, not per datagram, and no daemon waits for another one's clients.
 
 A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline`,
-`next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `groups`, `members` and
-`heard`.
+`next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `programs`, `groups`,
+`members` and `heard`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from groupcomm.clocks.ring_clock import PhysicalClock
@@ -53,7 +53,7 @@ from groupcomm.engine.roster import RosterManager
 from groupcomm.engine.segmentation import Segments
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.stalls import Stalls
-from groupcomm.engine.status import Status, status_of
+from groupcomm.engine.status import SessionStatus, Status, sessions_of, status_of
 from groupcomm.engine.storage import Storage
 from groupcomm.engine.view import ViewState
 from groupcomm.engine.view_change import ViewChange
@@ -451,20 +451,20 @@ class DaemonCore:
         """
         self.reports.send(payload)
 
-    def status(self, now: float, *, least_output: int = 0) -> Status:
+    def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
+        """Return those of these sessions whose programs are there."""
+        return sessions_of(self.sessions, connections)
+
+    def status(self, now: float, *, least_output: float = inf) -> Status:
         """Return all facts but groups; of sessions those with so many bytes of output at least."""
         return status_of(self, now, least_output)
 
-    def groups(self) -> Mapping[str, int]:
-        """Return the number of members of each group, by the deliveries of this daemon."""
-        return {name: len(members) for name, members in self._groups.items()}
-
     def members(self, group: str) -> Sequence[Member]:
         """Return the members of a group, in the order in which they joined; () if it has none."""
-        return tuple(self._groups.get(group, ()))
+        return tuple(self.groups().get(group, ()))
 
-    @property
-    def _groups(self) -> Mapping[str, Collection[Member]]:
+    def groups(self) -> Mapping[str, Collection[Member]]:
+        """Return the members of each group, as delivered here: the table, which steps change."""
         view_state = self.view_state
         if view_state is None or not view_state.delivery.complete:
             return {}

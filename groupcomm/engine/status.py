@@ -3,7 +3,8 @@
 Times are seconds of the monotonic clock of the steps; counts are since this start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import inf
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -292,6 +293,10 @@ class Status:
         differing: configurations that differ from this daemon's.
         ring, links: the ring and the links of the present view; None and () without one.
         token: the counts of the token and of repairs in the ring, over all views.
+        programs: the number of sessions whose programs are there.
+        output_bytes, backlog_bytes: the sums over these; see SessionStatus.
+        backlog_work: the most of any of these.
+        sessions: those of these that were asked for; see `DaemonCore.status`.
         silent_programs: the number of sessions that were ended as nothing came from their programs.
         drain: the progress of the drain; None if the daemon is not about to stop.
     """
@@ -314,6 +319,10 @@ class Status:
     ring: RingStatus | None
     links: tuple[LinkStatus, ...]
     token: TokenStatus
+    programs: int
+    output_bytes: int
+    backlog_bytes: int
+    backlog_work: int
     sessions: tuple[SessionStatus, ...]
     access: AccessStatus
     traffic: TrafficStatus
@@ -339,12 +348,19 @@ class StatusContext(Protocol):
     drain: Drain
 
 
-def status_of(core: StatusContext, now: float, least_output: int = 0) -> Status:
+def sessions_of(sessions: LocalSessions, connections: Iterable[int]) -> list[SessionStatus]:
+    """Return those of these sessions that have clients."""
+    found = map(sessions.by_connection.get, connections)
+    return [_session(session) for session in found if session is not None and session.has_client]
+
+
+def status_of(core: StatusContext, now: float, least_output: float = inf) -> Status:
     """Return the status of a core at a time; for `least_output` see `DaemonCore.status`."""
     membership, view, view_state = core.membership, core.membership.view, core.view_state
     known = membership.peers
     members = () if view is None else tuple(daemon.name for daemon in view.daemons)
     majority = None if view is None else core.config.has_majority(members)
+    served = [each for each in core.sessions.by_connection.values() if each.has_client]
     return Status(
         at=now,
         daemon=core.start.daemon,
@@ -371,11 +387,11 @@ def status_of(core: StatusContext, now: float, least_output: int = 0) -> Status:
         ring=None if view_state is None else _ring(core, view_state),
         links=() if view_state is None else _links(view_state),
         token=_token(core.counters.ring),
-        sessions=tuple(
-            _session(session)
-            for session in core.sessions.by_connection.values()
-            if session.has_client and session.output_bytes >= least_output
-        ),
+        programs=len(served),
+        output_bytes=sum([each.output_bytes for each in served]),
+        backlog_bytes=sum([each.backlog_bytes for each in served]),
+        backlog_work=max([each.backlog_work for each in served], default=0),
+        sessions=tuple([_session(s) for s in served if s.output_bytes >= least_output]),
         silent_programs=core.sessions.watches.ended,
         access=AccessStatus(
             rules=len(core.sessions.access_control.rules.rules),
