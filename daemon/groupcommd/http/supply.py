@@ -8,6 +8,7 @@ change.
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -23,6 +24,7 @@ from groupcommd.http.overview import Overview
 from groupcommd.http.snapshot import HttpCounts, Snapshot
 from groupcommd.http.watched_files import WatchedFiles
 from groupcommd.http.work_share import WorkShare
+from groupcommd.operators.answers import PIECES
 from groupcommd.operators.status import DaemonParts, may_admin, status
 
 SILENT_S: Final = 30.0
@@ -91,20 +93,19 @@ class Supply:
             _log.debug("the HTTP process has broken off: %s", errors.exceptions)
 
     async def _accept(self, channel: Channel, frame: Frame) -> None:
-        made, pieces = list[bytes](), self._answer(frame)
-        while True:
+        made, rest, is_whole = list[bytes](), self._answer(frame), False
+        while not is_whole:
             async with self._share:
                 try:
                     with self._parts().loop.step("answered a question of HTTP"):
-                        piece = next(pieces, None)
+                        pieces = list(islice(rest, PIECES))
+                    made += pieces
+                    is_whole = len(pieces) < PIECES
                 except Exception:
-                    made, piece = [], None  # an empty body reports an error
+                    made, is_whole = [], True  # an empty body reports an error
                     self._log.line(
                         "error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True
                     )
-            if piece is None:
-                break
-            made.append(piece)
         if frame.word != "log":
             await channel.send(frame.word, frame.argument, b"".join(made))
 
