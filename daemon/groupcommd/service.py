@@ -10,7 +10,7 @@ import enum
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -59,6 +59,7 @@ from groupcommd.network.junk import Flood, pattern_of
 from groupcommd.network.networks import Networks
 from groupcommd.network.sockets import HttpSocket, Sockets, check_http_files, use_places
 from groupcommd.network.udp import MAX_READS
+from groupcommd.operators.answers import QuestionQueue
 from groupcommd.operators.certificate_dates import watch_dates
 from groupcommd.operators.cluster import ClusterReports, reachable
 from groupcommd.operators.copies import Copies
@@ -66,10 +67,11 @@ from groupcommd.operators.drain_service import DrainService
 from groupcommd.operators.logs import SLOW_BYTES, LogWatch, log_news
 from groupcommd.operators.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.operators.solitude import Solitude
-from groupcommd.operators.status import DaemonParts, QuestionQueue, answer
+from groupcommd.operators.status import DaemonParts, answer
 from groupcommd.operators.versions import VersionWatch
-from groupcommd.programs.connections import LISTENER_SHARE, Connections, Expiry
+from groupcommd.programs.connections import LISTENER_SHARE, Connections
 from groupcommd.programs.credentials import TlsCredentials, read_tls_credentials
+from groupcommd.programs.expiry import Expiry
 
 if TYPE_CHECKING:
     from groupcommd.http.supervisor import HttpSupervisor
@@ -624,7 +626,7 @@ class Service:
     async def _reload_keys(self, connection: int) -> None:
         self.connections.feed([QuestionAnswered(connection, await self._keys.answer_reload())])
 
-    def _answer(self, question: str, principal: str) -> bytes:
+    def _answer(self, question: str, principal: str) -> Iterator[bytes]:
         return answer(self._parts(), question, principal)
 
     def _parts(self) -> DaemonParts:

@@ -10,11 +10,11 @@ the ring act once. Then, with the datagrams sent, `deliver` delivers everything 
 work for a burst is done once, not per datagram, and no daemon waits for another one's clients.
 
 A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline`,
-`next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `groups`, `members` and
-`heard`.
+`next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `programs`, `groups`,
+`members` and `heard`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 import attrs
@@ -63,7 +63,7 @@ from groupcomm.engine.segmentation import Segments
 from groupcomm.engine.sender import Sender
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.stalls import Stalls
-from groupcomm.engine.status import ClockStatus, Status
+from groupcomm.engine.status import ClockStatus, SessionStatus, Status
 from groupcomm.engine.storage import Storage
 from groupcomm.engine.view import ViewParts, ViewState
 from groupcomm.engine.view_change import ViewChange
@@ -163,10 +163,7 @@ class DaemonCore:
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
         self.carried_groups = CarriedGroups()
-        shared = self.physical, self.sessions, self.carried_groups
-        managers = self.key_manager, self.roster_manager, self.reports
-        common = self.counters, self.probe, self.segments, self.sender
-        self._parts = ViewParts(*shared, *managers, *common)
+        self._parts = self._shared_parts()
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # the output of the present step
         self._history = ViewHistory(now)
@@ -182,6 +179,21 @@ class DaemonCore:
         self.near: frozenset[str] = frozenset()
         self._update_near()
         self.deadline = now
+
+    def _shared_parts(self) -> ViewParts:
+        """Return the parts that all views share."""
+        return ViewParts(
+            physical=self.physical,
+            sessions=self.sessions,
+            carried_groups=self.carried_groups,
+            key_manager=self.key_manager,
+            roster_manager=self.roster_manager,
+            reports=self.reports,
+            counters=self.counters,
+            probe=self.probe,
+            segments=self.segments,
+            sender=self.sender,
+        )
 
     @property
     def view(self) -> View | None:
@@ -455,12 +467,17 @@ class DaemonCore:
         self.reports.send(payload)
         self.deadline = self._now
 
-    def status(self, now: float, *, least_output: int = 0) -> Status:
+    def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
+        """Return those of these sessions whose programs are there."""
+        return self.sessions.programs(connections)
+
+    def status(self, now: float, *, least_output: float = inf) -> Status:
         """Return all facts but groups; of sessions those with so many bytes of output at least."""
         found, view_state = self.membership.status(now), self.view_state
         view = found.view
         members = () if view is None else tuple(daemon.name for daemon in view.daemons)
         sessions, ring = self.sessions, None
+        served = sessions.served()
         if view_state is not None:
             ring = view_state.ring_status(sessions.waiting)
         return Status(
@@ -475,7 +492,11 @@ class DaemonCore:
             ring=ring,
             links=() if view_state is None else view_state.link_status(),
             token=attrs.evolve(self.counters.ring),
-            sessions=sessions.status(least_output),
+            programs=len(served),
+            output_bytes=sum([each.output_bytes for each in served]),
+            backlog_bytes=sum([each.backlog_bytes for each in served]),
+            backlog_work=max([each.backlog_work for each in served], default=0),
+            sessions=tuple([each.status() for each in served if each.output_bytes >= least_output]),
             silent_programs=sessions.watches.ended,
             access=sessions.access_control.status(),
             traffic=sessions.traffic.status(),
@@ -484,14 +505,13 @@ class DaemonCore:
             drain=self.drain.status(now) if self.drain.begun else None,
         )
 
-    def groups(self) -> Mapping[str, int]:
-        """Return the number of members of each group, by the deliveries of this daemon."""
-        groups = {} if self.view_state is None else self.view_state.groups
-        return {name: len(members) for name, members in groups.items()}
-
     def members(self, group: str) -> Sequence[Member]:
         """Return the members of a group, in the order in which they joined; () if it has none."""
-        return () if self.view_state is None else tuple(self.view_state.groups.get(group, ()))
+        return tuple(self.groups().get(group, ()))
+
+    def groups(self) -> Mapping[str, Collection[Member]]:
+        """Return the members of each group, as delivered here: the table, which steps change."""
+        return {} if self.view_state is None else self.view_state.groups
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
         """Return the facts for choosing among networks; see `Membership.heard`."""

@@ -2,20 +2,21 @@
 
 Pure. ``now`` is in seconds. Where N programs join a group at once, each of the N members gets N
 changes, and to handle each one for each member would be most of the work of its daemon. The first
-change after a quiet time goes out at once. Those that follow are appended to the log of their
-group, once for all of its readers; each reader has a place in it. What is behind that place goes
-out before whatever else the session gets, so no order changes, and after a while in any case: the
-more members wait, the longer, so that these writes take a small part of the processor however large
-the group is. Readers at the same places share the same bytes.
+change after a quiet time goes out to all at once. Those that follow are appended to the log of
+their group, once for all of its readers; each reader has a place in it. What is behind that place
+goes out before whatever else the session gets, so no order changes, and after a while in any case:
+some readers every few milliseconds, in turn. So these writes take a small part of the processor
+however large the group is, never much of it at a time, and readers are not all awake at the same
+time. Readers at the same places share the same bytes.
 """
 
 from itertools import chain
-from math import inf
+from math import ceil, inf
 from typing import Final
 
 from groupcomm.session.differences import ChangeRun
 
-MANY: Final = 64
+MANY: Final = 32
 """The local members from which on changes of a group are held: to fewer they go out at once."""
 
 WRITES_A_S: Final = 2_000
@@ -24,12 +25,17 @@ WRITES_A_S: Final = 2_000
 MOST_HOLD_S: Final = 0.5
 """The longest time for which a change waits, however many members get it."""
 
+SESSIONS_A_PART: Final = 16
+"""The sessions that get what waits for them at a time, or more if the group is so large..."""
+
+PART_S: Final = SESSIONS_A_PART / WRITES_A_S
+"""... and the time until the next ones do."""
+
 MOST_BYTES: Final = 64 * 1024
 """The bytes of changes that wait; with more they go out at once."""
 
 SESSIONS_A_STEP: Final = 256
-"""The sessions to which one step sends what waits for them; the others follow in the next steps."""
-
+"""The sessions to which one step sends changes that do not wait; the next steps serve others."""
 
 RUN_CHANGES: Final = 32
 """The changes that are one part of the output: a session translates a part in one go."""
@@ -39,8 +45,13 @@ SHARED_A_FRAME: Final = 4
 
 
 def hold_s(receivers: int) -> float:
-    """Return the time for which changes wait once so many sessions have got one."""
+    """Return the time in which each of so many sessions has its turn."""
     return min(MOST_HOLD_S, receivers / WRITES_A_S)
+
+
+def sessions_a_part(receivers: int) -> int:
+    """Return the number of these sessions that are served at a time."""
+    return max(SESSIONS_A_PART, ceil(receivers * PART_S / MOST_HOLD_S))
 
 
 class ChangeLog:
@@ -80,6 +91,7 @@ class HeldChanges:
         "_appended",
         "_bytes",
         "_joined",
+        "_paced",
         "_quiet_from",
         "_round",
         "due",
@@ -88,7 +100,7 @@ class HeldChanges:
     )
 
     def __init__(self) -> None:
-        self._quiet_from = -inf  # from then on a change goes out at once
+        self._quiet_from = -inf  # a round that begins then or later is not paced
         self._appended = 0
         self.clear()
 
@@ -99,6 +111,7 @@ class HeldChanges:
         self.due = inf
         self._bytes = 0  # of all entries
         self._round: list[int] = []  # those that did not get what waits for them yet
+        self._paced = False  # whether this round serves some at a time
         # What readers at the same places lack of the logs.
         self._joined: dict[tuple[tuple[ChangeLog, int], ...], tuple[ChangeRun, ...]] = {}
 
@@ -108,7 +121,8 @@ class HeldChanges:
         log.entries.append((self._appended, frame))
         self._joined.clear()
         self._bytes += len(frame)
-        self.due = min(self.due, self._quiet_from if self._bytes < MOST_BYTES else -inf)
+        if self.due == inf or self._bytes >= MOST_BYTES:
+            self.due = -inf
 
     def read(self, connection: int, log: ChangeLog) -> None:
         """Let a session read what comes into a log from now on."""
@@ -138,10 +152,13 @@ class HeldChanges:
         if now < self.due:
             return []
         if not self._round:
-            self._round, self.due = list(self.waiting), -inf
+            self._round, self._paced = list(self.waiting), now < self._quiet_from
             for log in self.logs.values():
                 log.sent = log.end
-        now_served, self._round = self._round[:SESSIONS_A_STEP], self._round[SESSIONS_A_STEP:]
+        paced = self._paced and self._bytes < MOST_BYTES
+        most = sessions_a_part(len(self.waiting)) if paced else SESSIONS_A_STEP
+        self.due = now + PART_S if paced else -inf
+        now_served, self._round = self._round[:most], self._round[most:]
         found = [(each, self.pop(each)) for each in now_served if each in self.waiting]
         self._joined.clear()
         if not self._round:
@@ -157,7 +174,7 @@ class HeldChanges:
             log.first = log.sent
             self._bytes += sum(len(frame) for _, frame in log.entries)
         if self._bytes:
-            self.due = self._quiet_from
+            self.due = now + PART_S
         else:
             self.clear()
 

@@ -5,7 +5,8 @@ the sessions that its bundle goes to. A step does STEP_WORK units of work and le
 the next one, which processes datagrams first: so no program keeps the token waiting. Principals
 have turns, and so have the sessions of one principal: so a principal waits for at most one step of
 each other one. A session whose request has cost more than a turn misses as many turns, if others
-wait. A principal in debt by its quotas has no turn until the debt is paid. Nor has a session whose
+wait. A session that joins large groups again and again waits for the time that these joins are
+worth. A principal in debt by its quotas has no turn until the debt is paid. Nor has a session whose
 client does not read the replies to its own frames, or whose requests under way cause much work.
 Messages that translate to nothing need no right and bring no reply, so who sends them waits while
 all of them together have taken more than VOID_A_S.
@@ -13,13 +14,14 @@ all of them together have taken more than VOID_A_S.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
 from groupcomm.errors import BadDatagram, Code, SessionError
 from groupcomm.security.quotas import Account, Bucket, Quotas
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
-from groupcomm.session.requests import NOTHING, Price, Request
+from groupcomm.session.requests import JOIN_WORK, NOTHING, Price, Request
 
 STEP_WORK: Final = 64
 """Units of work for programs in one step: some 0.4 ms."""
@@ -30,8 +32,16 @@ SESSION_WORK: Final = 16
 STEP_WASTE: Final = 16
 """Units of these for one principal that no one else wants: refusals, hellos, answers, errors."""
 
-VOID_A_S: Final = 10_000
-"""Units of work in a second for messages that translate to nothing: 6 % of a processor."""
+VOID_A_S: Final = 2_500
+"""Units of work in a second for messages that translate to nothing: 39 reads of 64 units, each with
+the two turns that follow it, or 1 to 2 % of a processor."""
+
+JOINS_A_S: Final = 5_000
+"""Units of work in a second that the joins of one session may cause at other sessions: 40 joins of
+a group of a thousand."""
+
+JOINS_BURST_S: Final = 0.25
+"""The time whose joins may come at once."""
 
 STALL_S: Final = 0.005
 """The time between checks whether clients that did not read have read meanwhile."""
@@ -116,6 +126,7 @@ class Intake:
         "_fresh",
         "_limited",
         "_look_at",
+        "_paced",
         "_stalled",
         "_turns",
         "_void",
@@ -145,6 +156,7 @@ class Intake:
         self._fresh: dict[int, DaemonSession] = {}  # stalled in the last step: soon read
         self._stalled: dict[int, DaemonSession] = {}
         self._look_at = 0.0  # the time to look at these sessions again
+        self._paced: list[tuple[float, int, DaemonSession]] = []  # a heap: when they go on
         self._accounts: dict[str, Account] = {}
         self._void = Bucket(VOID_A_S, 0.0)
         self._void_senders: set[str] = set()  # principals, since it was last in debt
@@ -169,6 +181,10 @@ class Intake:
         self.done = []
         if self._fresh or self._stalled:
             self._wake(now)
+        while self._paced and self._paced[0][0] <= now:
+            self.add(heappop(self._paced)[2])
+        if self._paced:
+            self.due = min(self.due, self._paced[0][0])
         return bool(self._turns) and self._serve_turns(now)
 
     def _serve_turns(self, now: float) -> bool:
@@ -216,6 +232,9 @@ class Intake:
         if session.stalled:
             self._fresh[number] = session
             self.due = now  # the reply may be read within this step
+        elif (at := session.joins_paid_at - JOINS_BURST_S) > now:
+            heappush(self._paced, (at, number, session))
+            self.due = min(self.due, at)
         else:
             sessions[number] = session
 
@@ -264,10 +283,15 @@ class Intake:
             self.work_done < most
             and wasted < waste
             and not session.stalled
+            and session.joins_paid_at - JOINS_BURST_S <= now
             and not (account is not None and account.debt_s(now) > 0.0)
             and self._read(session)
         ):
-            wasted += self._charge(session.price, account, now)
+            price = session.price
+            wasted += self._charge(price, account, now)
+            if price.joins and price.work > JOIN_WORK:
+                worth_s = (price.work - JOIN_WORK) / JOINS_A_S
+                session.joins_paid_at = max(session.joins_paid_at, now) + worth_s
         used = self.work_done - begun
         session.overdrawn = used - SESSION_WORK if used >= 2 * SESSION_WORK else 0
         return wasted

@@ -223,13 +223,14 @@ class LocalSessions:
         soon = min(self.intake.due, output.held.due, output.slow_receivers.due)
         return min(soon, names.due, watches.due, self.acceptance.due)
 
-    def status(self, least_output: int) -> tuple[SessionStatus, ...]:
-        """Return the sessions with so many bytes of output at least, for operators."""
-        return tuple(
-            session.status()
-            for session in self.by_connection.values()
-            if session.has_client and session.output_bytes >= least_output
-        )
+    def served(self) -> list[DaemonSession]:
+        """Return the sessions whose programs are there."""
+        return [session for session in self.by_connection.values() if session.has_client]
+
+    def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
+        """Return those of these sessions whose programs are there, for operators."""
+        found = map(self.by_connection.get, connections)
+        return [session.status() for session in found if session is not None and session.has_client]
 
     @property
     def waiting(self) -> int:

@@ -29,6 +29,7 @@ __all__ = [
     "LinkStatus",
     "PeerStatus",
     "RingStatus",
+    "SessionStatus",
     "Status",
     "TrafficStatus",
 ]
@@ -59,6 +60,10 @@ class Status(MembershipStatus):
         roster: the roster that counts, as plain values; see RosterManager.describe.
         ring, links: the ring and the links of the present view; None and () without one.
         token: the counts of the token and of repairs in the ring, over all views.
+        programs: the number of sessions whose programs are there.
+        output_bytes, backlog_bytes: the sums over these; see SessionStatus.
+        backlog_work: the most of any of these.
+        sessions: those of these that were asked for; see `DaemonCore.status`.
         silent_programs: the number of sessions that were ended as nothing came from their programs.
         drain: the progress of the drain; None if the daemon is not about to stop.
     """
@@ -73,6 +78,10 @@ class Status(MembershipStatus):
     ring: RingStatus | None
     links: tuple[LinkStatus, ...]
     token: RingCounts
+    programs: int
+    output_bytes: int
+    backlog_bytes: int
+    backlog_work: int
     sessions: tuple[SessionStatus, ...]
     access: AccessStatus
     traffic: TrafficStatus

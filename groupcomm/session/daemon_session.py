@@ -47,6 +47,7 @@ from groupcomm.session.frames import (
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.outbox import Outbox, Replies
 from groupcomm.session.requests import (
+    MEMBERS_A_UNIT,
     NO_WISHES,
     NOTHING,
     RECEIVERS_A_UNIT,
@@ -158,6 +159,7 @@ class DaemonSession:
             bundle's size when it numbers or drops it.
         backlog_work: the units of work that these are about to cause.
         overdrawn: the units of work that its requests have caused beyond its turns.
+        joins_paid_at: the time by which its joins of large groups are paid for (engine/intake.py).
         dropped: the number of UNRELIABLE bundles that the client was too slow for.
         owed: the price of work that was done for it and is not charged yet.
         price: the price of the last frame that `next_request` has processed.
@@ -198,6 +200,7 @@ class DaemonSession:
         "expelled",
         "groups",
         "hidden",
+        "joins_paid_at",
         "last_principal",
         "member",
         "numbered",
@@ -221,6 +224,7 @@ class DaemonSession:
         self.member: MemberId | None = None
         self.state = DaemonSessionState.NEW
         self.backlog_bytes = self.backlog_work = self.overdrawn = 0
+        self.joins_paid_at = 0.0
         self.dropped = 0
         self.too_slow = False
         self.price = VIOLATION
@@ -543,7 +547,7 @@ class DaemonSession:
 
     def submit(self, bundle: Bundle, receivers: int) -> None:
         """Note that a bundle is under way, and that it goes to so many sessions."""
-        more = receivers // RECEIVERS_A_UNIT
+        more = receivers // (MEMBERS_A_UNIT if bundle.kind > _FRAGMENT else RECEIVERS_A_UNIT)
         if more:
             self.price = self.price._replace(work=self.price.work + more)
         bundle.work = self.price.work

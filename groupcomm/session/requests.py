@@ -189,11 +189,14 @@ FRAME_PRICES: Final[Mapping[FrameKind, Price]] = {
 }
 """The prices of frames without a bundle."""
 
+JOIN_WORK: Final = 8
+"""The work of a join, besides that for the members of the group."""
+
 BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
     BundleKind.MESSAGES: Price(1, messages=1),  # for each message
     BundleKind.FRAGMENT: Price(1, messages=1),  # for the first fragment of a message
-    BundleKind.JOIN: Price(8, messages=1, joins=1),  # all members are notified
-    BundleKind.LEAVE: Price(8, messages=1),
+    BundleKind.JOIN: Price(JOIN_WORK, messages=1, joins=1),  # all members are notified
+    BundleKind.LEAVE: Price(JOIN_WORK, messages=1),
 }
 """The prices of bundles by their kind; a daemon accepts no other kinds from clients."""
 
@@ -205,6 +208,10 @@ GROUPS_A_UNIT: Final = 16
 
 RECEIVERS_A_UNIT: Final = 2
 """The number of sessions that get a frame for one unit of work, of all daemons together."""
+
+MEMBERS_A_UNIT: Final = 8
+"""The number of members of a group for one unit of work of a join or a leave: they share what they
+are told, and get it with others (engine/held_changes.py)."""
 
 VIOLATION: Final = Price(16, messages=1, wasted=16)
 """The price of a frame that breaks the protocol: its session ends, with a DISCONNECT."""

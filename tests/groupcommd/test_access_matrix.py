@@ -179,7 +179,7 @@ def check_questions(stage: Stage, rows: Sequence[Row]) -> None:
     parts = DaemonParts(**{**others, "config": config, "core": stage.core})
 
     def allowed(question: str) -> bool:
-        return "refused" not in json.loads(answer(parts, question, ANN))
+        return "refused" not in json.loads(b"".join(answer(parts, question, ANN)))
 
     may_all = reference(rows, ANN, Verb.ADMIN, "")
     assert allowed("groups") == may_all

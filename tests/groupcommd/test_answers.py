@@ -1,9 +1,19 @@
-"""Answers are made once a turn, and in a small share of the time."""
+"""Answers are made once for who asks the same, in pieces, and in a small share of the time."""
+
+import json
+from collections.abc import Iterator
 
 from groupcomm.engine import ClientBytes, ClientGone
 from groupcomm.events import Answer
 from groupcomm.session.frames import encode_query
-from groupcommd.operators.status import TURN_S, QuestionQueue
+from groupcommd.operators.answers import (
+    PIECE_ROWS,
+    PIECES,
+    TURN_S,
+    QuestionQueue,
+    encode_in_pieces,
+    in_pieces,
+)
 from tests.groupcomm.engine.clients import Clients
 
 MOST_SHARE = 0.1
@@ -14,21 +24,24 @@ class Asked:
 
     Attributes:
         made: the questions for which an answer was put together, with whose they were.
-        takes_s: the time to make one.
+        takes_s: the time to make a piece.
+        pieces: the pieces of each.
     """
 
     def __init__(self, takes_s: float = 0.0) -> None:
         self.clients = Clients()
         self.made: list[tuple[str, str]] = []
         self.takes_s = takes_s
+        self.pieces = 1
         self.now = 0.0
         self._principals: dict[int, str] = {}
         self.answers = QuestionQueue(self._answer, self._principals.get, lambda: self.now)
 
-    def _answer(self, question: str, principal: str) -> bytes:
-        self.now += self.takes_s
+    def _answer(self, question: str, principal: str) -> Iterator[bytes]:
         self.made.append((question, principal))
-        return f"{question} for {principal}".encode()
+        for _ in range(self.pieces):
+            self.now += self.takes_s
+            yield f"{question} for {principal}".encode()
 
     def ask(self, question: str, principal: str = "unix:ann", count: int = 1) -> list[int]:
         """Return sessions that ask, one for each question."""
@@ -48,6 +61,12 @@ class Asked:
             self.answers.ask(questions, now)
         if self.answers.due <= now:
             self.clients.step(*self.answers.answer(now))
+
+    def go_on(self) -> None:
+        """Turns until nothing is to be answered."""
+        while self.answers.due < float("inf"):
+            self.now = max(self.now, self.answers.due)
+            self.serve(self.now)
 
     def end(self, number: int) -> None:
         """A session ends."""
@@ -119,3 +138,42 @@ def test_who_has_gone_is_not_answered() -> None:
     asked.serve(0.0)
     assert asked.made == []
     assert asked.answers.due == float("inf")
+
+
+def test_a_long_answer_is_made_in_pieces_and_is_not_for_who_asks_later() -> None:
+    asked = Asked(takes_s=TURN_S * 1.01)
+    asked.pieces = 9
+    first = asked.ask("status", count=2)
+    asked.serve(0.0)
+    assert asked.now == PIECES * asked.takes_s, "so much in a turn"
+    (later,) = asked.ask("status")
+    asked.go_on()
+    assert asked.made == [("status", "unix:ann")] * 2
+    assert [asked.told(each) for each in (*first, later)] == [[b"status for unix:ann" * 9]] * 3
+
+
+def test_an_answer_is_finished_for_those_who_are_left() -> None:
+    asked = Asked(takes_s=TURN_S * 1.01)
+    asked.pieces = PIECES
+    gone, left = asked.ask("status", count=2)
+    asked.serve(0.0)
+    asked.end(gone)
+    asked.go_on()
+    assert asked.told(left) == [b"status for unix:ann" * PIECES]
+
+
+def test_pieces_are_one_object_of_json() -> None:
+    rows = list(range(2 * PIECE_ROWS + 1))
+    for count in (0, 1, PIECE_ROWS, len(rows)):
+        some = rows[:count]
+        as_object = ({str(n): n for n in piece if n % 2} for piece in in_pieces(some))
+        tables = {"odd": ("{}", as_object), "all": ("[]", in_pieces(some)), "none": ("[]", [])}
+        pieces = list(encode_in_pieces({"name": "j\u00f6rg"}, tables))
+        assert json.loads(b"".join(pieces)) == {
+            "name": "j\u00f6rg",
+            "odd": {str(n): n for n in some if n % 2},
+            "all": some,
+            "none": [],
+        }
+        assert max(piece.count(b",") for piece in pieces) <= PIECE_ROWS
+    assert b"".join(encode_in_pieces({}, {"all": ("{}", [])})) == b'{"all": {}}'

@@ -1,4 +1,4 @@
-"""A round of the event loop ends few connections, and a turn writes to few: others hardly wait."""
+"""A round of the event loop reads and ends few connections, and a turn writes to few."""
 
 import socket
 from contextlib import ExitStack
@@ -9,8 +9,9 @@ import trio
 import trio.testing
 
 from groupcomm.engine import ClientGone, Output
-from groupcomm.session.frames import encode_hello
+from groupcomm.session.frames import encode_hello, encode_query
 from groupcommd.programs import connections as module
+from groupcommd.programs.connection import Connection
 from tests.groupcommd.test_rounds import PROGRAMS, open_all
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
@@ -50,6 +51,32 @@ async def test_of_many_streams_that_end_at_once_a_round_ends_few(
         assert sum(gone) == PROGRAMS
         assert max(gone) <= 2 * 4
         assert not service.core.sessions.unfinished
+
+
+async def test_of_many_programs_that_speak_at_once_a_round_reads_few(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "READS_A_ROUND", 8)
+    async with virtual_daemons(tmp_path, "a") as daemons:
+        connections, rounds, found = daemons["a"].service.connections, [0], set[int]()
+        read = connections._read_bytes
+
+        def counted(connection: Connection) -> bool:
+            rounds[-1] += 1
+            found.add(connection.number)
+            return read(connection)
+
+        with ExitStack() as stack:
+            programs = await admit_all(daemons, stack)
+            await trio.sleep(0.1)
+            monkeypatch.setattr(connections, "_read_bytes", counted)
+            for program in programs:
+                program.sendall(encode_query("name"))
+            while len(found) < PROGRAMS:
+                await trio.lowlevel.checkpoint()
+                rounds.append(0)
+                assert len(rounds) < 1000, "each is read"
+        assert max(rounds) <= 3 * 8, "a task that has its turn reads one at least"
 
 
 async def test_a_turn_writes_to_few_and_those_that_get_little_do_not_wait(

@@ -1,7 +1,7 @@
 """Programs that ask a daemon as fast as it reads: it answers one question at a time."""
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -37,9 +37,9 @@ class Counted:
         answers = daemons[name].service._answers
         answer = answers.answer
 
-        def counted(_question: str, _principal: str) -> bytes:
+        def counted(_question: str, _principal: str) -> Iterator[bytes]:
             self.made += 1
-            return bytes(2000)
+            yield bytes(2000)
 
         def answered(now: float) -> list[QuestionAnswered]:
             before = self.made

@@ -14,6 +14,6 @@ def run(options: argparse.Namespace) -> int:
     """List the groups; return 0."""
     found = query.query(options, "groups")["groups"]
     if not options.json:
-        for name, count in found.items():
+        for name, count in sorted(found.items()):
             print(f"{count:>6} {name}")
     return 0

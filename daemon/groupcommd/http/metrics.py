@@ -219,7 +219,7 @@ def _groups(s: Snapshot) -> float:
 
 
 def _members(s: Snapshot) -> float:
-    return sum(s.parts.core.groups().values())
+    return sum(map(len, s.parts.core.groups().values()))
 
 
 def read_all(snapshot: Snapshot) -> list[list[Any]]:
@@ -535,7 +535,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: s.parts.loop.long,
     ),
     # programs
-    _gauge("groupcomm_sessions", "Sessions of programs.", lambda s: len(s.status.sessions)),
+    _gauge("groupcomm_sessions", "Sessions of programs.", lambda s: s.status.programs),
     _gauge("groupcomm_connections", "Connections of programs.", lambda s: len(s.parts.connections)),
     _gauge(
         "groupcomm_connections_limit",
@@ -569,7 +569,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge(
         "groupcomm_session_output_bytes",
         "Output that waits to be read by all programs together.",
-        lambda s: sum(each.output_bytes for each in s.status.sessions),
+        lambda s: s.status.output_bytes,
     ),
     Metric(
         name="groupcomm_slow_session_output_bytes",
@@ -589,13 +589,13 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge(
         "groupcomm_session_backlog_bytes",
         "Messages of all programs together that wait for a number.",
-        lambda s: sum(each.backlog_bytes for each in s.status.sessions),
+        lambda s: s.status.backlog_bytes,
     ),
     _gauge(
         "groupcomm_session_backlog_work",
         "Units of work that these messages are about to cause (docs/security.md): the most of any"
         " program; a session's next requests wait at 1,024.",
-        lambda s: max((each.backlog_work for each in s.status.sessions), default=0),
+        lambda s: s.status.backlog_work,
     ),
     _gauge("groupcomm_groups", "Groups that have members.", _groups),
     _gauge("groupcomm_group_members", "Members of all groups together.", _members),

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from heapq import nlargest
+from itertools import islice
 from typing import Any, Final
 
 from groupcomm.durations import BOUNDS_S
@@ -17,7 +18,7 @@ from groupcommd.http.history import PastView
 from groupcommd.http.metrics import SLOW_BYTES
 from groupcommd.http.snapshot import Snapshot
 from groupcommd.operators.assessment import BETWEEN_S, Answer, DaemonAnswers, assess
-from groupcommd.operators.status import status
+from groupcommd.operators.status import describe_status
 
 MAX_VIEWS: Final = 12
 MAX_GROUPS: Final = 40
@@ -34,9 +35,9 @@ class Overview:
     def __init__(self) -> None:
         self._earlier: deque[tuple[float, Answer]] = deque()
 
-    def make(self, snapshot: Snapshot) -> bytes:
-        """Return the overview of a snapshot as JSON in one line."""
-        found = status(snapshot.parts, snapshot.status)
+    def make(self, snapshot: Snapshot) -> list[bytes]:
+        """Return the overview of a snapshot as JSON in one line, which is one piece."""
+        found = describe_status(snapshot.parts, snapshot.status)
         answers = DaemonAnswers(
             self._before(snapshot.status.at, found), found, describe(snapshot.parts.config)
         )
@@ -60,7 +61,7 @@ class Overview:
                 for f in assess(answers)
             ],
         }
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+        return [json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()]
 
     def _before(self, at: float, found: Answer) -> Answer:
         """Return the status of a moment ago, which the doctor compares with."""
@@ -129,27 +130,29 @@ def _view(past: PastView) -> dict[str, Any]:
 
 
 def _groups(snapshot: Snapshot) -> dict[str, Any]:
-    core = snapshot.parts.core
-    counts = core.groups()
-    largest = nlargest(MAX_GROUPS, counts.items(), key=lambda each: (each[1], each[0]))
+    groups = snapshot.parts.core.groups()
+    largest = nlargest(MAX_GROUPS, groups.items(), key=lambda each: (len(each[1]), each[0]))
     return {
-        "group_count": len(counts),
+        "group_count": len(groups),
         "groups": [
             {
                 "name": name,
-                "count": count,
-                "members": [member.id.name for member in core.members(name)[:MAX_MEMBERS]],
+                "count": len(members),
+                "members": [member.id.name for member in islice(members, MAX_MEMBERS)],
             }
-            for name, count in largest
+            for name, members in largest
         ],
     }
 
 
 def _sessions(snapshot: Snapshot) -> dict[str, Any]:
-    sessions = snapshot.status.sessions
-    largest = nlargest(MAX_SESSIONS, sessions, key=lambda each: each.output_bytes)
+    """Return the sessions for which most output waits, and some others if few wait for any."""
+    found, parts = snapshot.status, snapshot.parts
+    some = parts.core.programs([n for n, _ in islice(parts.connections.principals(), MAX_SESSIONS)])
+    shown = {each.connection: each for each in (*some, *found.sessions)}
+    largest = nlargest(MAX_SESSIONS, shown.values(), key=lambda each: each.output_bytes)
     return {
-        "session_count": len(sessions),
+        "session_count": found.programs,
         "sessions": [
             {
                 "user": each.user,

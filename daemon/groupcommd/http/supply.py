@@ -7,7 +7,8 @@ change.
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -23,6 +24,7 @@ from groupcommd.http.overview import Overview
 from groupcommd.http.snapshot import HttpCounts, Snapshot
 from groupcommd.http.watched_files import WatchedFiles
 from groupcommd.http.work_share import WorkShare
+from groupcommd.operators.answers import PIECES
 from groupcommd.operators.status import DaemonParts, may_admin, status
 
 SILENT_S: Final = 30.0
@@ -42,7 +44,7 @@ class Supply:
         history: the latest views.
         starts: the number of starts of the process.
         answered: the number of answered questions.
-        makers: functions that make answers, by question.
+        makers: functions that make the pieces of answers, by question.
     """
 
     def __init__(self, parts: Callable[[], DaemonParts], files: WatchedFiles) -> None:
@@ -56,10 +58,10 @@ class Supply:
         self.history = History()
         self.starts = 0
         self.answered = 0
-        self.makers: dict[str, Callable[[Snapshot], bytes]] = {
+        self.makers: dict[str, Callable[[Snapshot], Iterable[bytes]]] = {
             "ready": _ready,
             "metrics": _metrics,
-            "status": _status,
+            "status": lambda snapshot: status(snapshot.parts),
             "events": Overview().make,
         }
 
@@ -91,20 +93,21 @@ class Supply:
             _log.debug("the HTTP process has broken off: %s", errors.exceptions)
 
     async def _accept(self, channel: Channel, frame: Frame) -> None:
-        body = b""  # an empty body reports an error
-        async with self._share:
-            try:
-                if frame.word == "log":
-                    line = json.loads(frame.body)
-                    _log.log(line["level"], "%s", line["text"])
-                    return
-                with self._parts().loop.step("answered a question of HTTP"):
-                    body = self._answer(frame)
-            except Exception:
-                self._log.line(
-                    "error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True
-                )
-        await channel.send(frame.word, frame.argument, body)
+        made, rest, is_whole = list[bytes](), self._answer(frame), False
+        while not is_whole:
+            async with self._share:
+                try:
+                    with self._parts().loop.step("answered a question of HTTP"):
+                        pieces = list(islice(rest, PIECES))
+                    made += pieces
+                    is_whole = len(pieces) < PIECES
+                except Exception:
+                    made, is_whole = [], True  # an empty body reports an error
+                    self._log.line(
+                        "error", logging.ERROR, "HTTP: an error of this daemon", exc_info=True
+                    )
+        if frame.word != "log":
+            await channel.send(frame.word, frame.argument, b"".join(made))
 
     async def _tell_changes(self, channel: Channel) -> None:
         """Send a notice of each change, as earlier answers are wrong then, and new settings."""
@@ -116,31 +119,32 @@ class Supply:
                 await channel.send("settings", "", settings)
             await channel.send("changed")
 
-    def _answer(self, question: Frame) -> bytes:
+    def _answer(self, question: Frame) -> Iterator[bytes]:
+        if question.word == "log":
+            line = json.loads(question.body)
+            _log.log(line["level"], "%s", line["text"])
+            return
         self.answered += 1
         if question.word == "may":
-            return json.dumps(self._may(question.argument)).encode()
+            yield json.dumps(self._may(question.argument)).encode()
+            return
         counts = HttpCounts(**json.loads(question.body))
         self._counts = attrs.evolve(counts, starts=self.starts, work_s=self._share.used_s)
         parts = self._parts()
-        found = parts.core.status(trio.current_time())
+        found = parts.core.status(trio.current_time(), least_output=1)  # not a row for each program
         snapshot = Snapshot(parts, found, self._counts, self.history, self._files)
-        return self.makers[question.word](snapshot)
+        yield from self.makers[question.word](snapshot)
 
     def _may(self, principal: str) -> bool:
         access = self._parts().config.access
         return not access.restricts or may_admin(access, principal)
 
 
-def _metrics(snapshot: Snapshot) -> bytes:
-    return json.dumps(read_all(snapshot), separators=(",", ":")).encode()
+def _metrics(snapshot: Snapshot) -> list[bytes]:
+    return [json.dumps(read_all(snapshot), separators=(",", ":")).encode()]
 
 
-def _status(snapshot: Snapshot) -> bytes:
-    return json.dumps(status(snapshot.parts, snapshot.status), ensure_ascii=False).encode()
-
-
-def _ready(snapshot: Snapshot) -> bytes:
+def _ready(snapshot: Snapshot) -> list[bytes]:
     """Return the view of the daemon; None while it looks for one."""
     view = snapshot.status.view
     if snapshot.status.state is not MembershipState.OPERATIONAL:
@@ -151,4 +155,4 @@ def _ready(snapshot: Snapshot) -> bytes:
         "majority": bool(snapshot.status.majority),
         "drains": snapshot.status.drain is not None,
     }
-    return json.dumps(told).encode()
+    return [json.dumps(told).encode()]

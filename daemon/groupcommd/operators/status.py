@@ -1,17 +1,15 @@
 """The status of a daemon: answers to questions of programs, as JSON.
 
-A session has one question at a time (groupcomm/session/outbox.py). Equal questions of one turn get
-one answer, and all answers together may take a small share of the daemon's time: programs that ask
-wait, and no other program does.
+An answer is made in pieces (answers.py); a long one has rows of the times at which its pieces were
+made.
 """
 
 import json
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from math import inf, isfinite
+from math import isfinite
 from typing import Any, Final
 
 import attrs
@@ -19,8 +17,15 @@ import trio
 
 from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.durations import Durations
-from groupcomm.engine import DaemonCore, QuestionAnswered, Status
-from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus, TrafficStatus
+from groupcomm.engine import DaemonCore, Status
+from groupcomm.engine.status import (
+    DatagramStatus,
+    PeerStatus,
+    RingStatus,
+    SessionStatus,
+    TrafficStatus,
+)
+from groupcomm.groups.table import Member
 from groupcomm.host.tls import PeerCertificate
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Verb
@@ -32,6 +37,7 @@ from groupcommd.host.loop_watch import LoopWatch
 from groupcommd.joining.roster_service import RosterService
 from groupcommd.network.networks import Networks
 from groupcommd.network.udp import UdpSocket
+from groupcommd.operators.answers import Table, encode, encode_in_pieces, in_pieces
 from groupcommd.operators.cluster import ClusterReports
 from groupcommd.operators.copies import Copies
 from groupcommd.operators.drain_service import DrainService, described
@@ -67,14 +73,18 @@ class DaemonParts:
     delays: Sequence[Durations] = ()  # from arrival to delivery, by level; () if not measured
 
 
-def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
-    """Answer a principal's question as JSON; an unknown or forbidden question gets an error."""
+def answer(parts: DaemonParts, question: str, principal: str) -> Iterator[bytes]:
+    """Yield the pieces of the answer to a principal's question, as JSON.
+
+    An unknown or forbidden question gets an error.
+    """
     word, _, rest = question.partition(" ")
     access = parts.config.access
     if word in ("name", "read-history"):  # for whoever is admitted
         name = {"cluster": parts.config.core.cluster, "daemon": parts.config.name}
         found: dict[str, Any] = name if word == "name" else _readers(access, rest, principal)
-        return json.dumps(found, ensure_ascii=False).encode()
+        yield encode(found)
+        return
     verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN
     asks = verb is Verb.ADMIN or access.restricts
     if asks and not (access.may(principal, verb, rest) or may_admin(access, principal)):
@@ -85,32 +95,57 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
             "refused": {"verb": verb.word, "group": rest, "principal": principal},
         }
     elif word == "status" and not rest:
-        found = status(parts)
+        yield from status(parts)
+        return
     elif word == "cluster" and not rest:
         found = parts.cluster.ask(trio.current_time())
     elif word == "groups" and not rest:
-        found = {"groups": dict(sorted(parts.core.groups().items()))}
+        yield from encode_in_pieces({}, {"groups": _groups(parts.core)})
+        return
     elif word == "configuration" and not rest:
         found = describe(parts.config)
     elif word == "members" and rest:
-        known = parts.core.members(rest)
-        found = {
-            "group": rest,
-            "members": [m.id.name for m in known],
-            "principals": {m.id.name: m.principal for m in known},
-            "since": {m.id.name: since(m.groups[rest]) for m in known},
-        }
+        yield from encode_in_pieces({"group": rest}, _members(rest, parts.core.members(rest)))
+        return
     elif word in ("keys", "daemons"):
         service = parts.keys if word == "keys" else parts.roster
-        return service.answer(question, allowed=may_change_keys(principal))
+        yield service.answer(question, allowed=may_change_keys(principal))
+        return
     elif word == "drain":
-        return parts.drain.answer(rest, allowed=principal in owners())
+        yield parts.drain.answer(rest, allowed=principal in owners())
+        return
     else:
         questions = (
             "name, status, cluster, groups, members GROUP, configuration, keys, daemons or drain"
         )
         found = {"error": f"unknown question {question[:80]!r}: ask for {questions}"}
-    return json.dumps(found, ensure_ascii=False).encode()
+    yield encode(found)
+
+
+def _groups(core: DaemonCore) -> Table:
+    """Return the number of members of each group that still has some when its piece is made."""
+
+    def rows() -> Iterator[dict[str, int]]:
+        for names in in_pieces(list(core.groups())):
+            groups = core.groups()
+            yield {name: len(groups[name]) for name in names if name in groups}
+
+    return "{}", rows()
+
+
+def _members(group: str, known: Sequence[Member]) -> dict[str, Table]:
+    """Return the members of a group, their principals, and since when they are there."""
+    return {
+        "members": ("[]", ([m.id.name for m in some] for some in in_pieces(known))),
+        "principals": ("{}", ({m.id.name: m.principal for m in some} for some in in_pieces(known))),
+        "since": (
+            "{}",
+            (
+                {m.id.name: since(m.groups[group]) for m in some if group in m.groups}
+                for some in in_pieces(known)
+            ),
+        ),
+    }
 
 
 def _readers(access: Access, rest: str, principal: str) -> dict[str, Any]:
@@ -168,10 +203,17 @@ def may_admin(access: Access, principal: str) -> bool:
     return access.may(principal, Verb.ADMIN)
 
 
-def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
-    """Return view, ring, sessions and counters, of a core's status or the present one."""
-    if found is None:
-        found = parts.core.status(trio.current_time())
+def status(parts: DaemonParts) -> Iterator[bytes]:
+    """Yield view, ring, counters and sessions as JSON in pieces; the sessions come last."""
+    numbers = [number for number, _ in parts.connections.principals()]
+    shown = parts.connections.certificates()
+    rows = (_sessions(parts.core.programs(some), shown) for some in in_pieces(numbers))
+    short = describe_status(parts, parts.core.status(trio.current_time()))
+    return encode_in_pieces(short, {"sessions": ("[]", rows)})
+
+
+def describe_status(parts: DaemonParts, found: Status) -> dict[str, Any]:
+    """Return view, ring and counters of a core's status."""
     view = found.view
     return {
         "daemon": found.daemon.name,
@@ -204,7 +246,6 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         },
         "disk": parts.disk.report(found),
         "ring": None if found.ring is None else _ring(found.ring),
-        "sessions": _sessions(found, parts.connections),
         "log": {"dropped_lines": dropped_lines()},
         "loop": parts.loop.report(),
         "access": {
@@ -328,85 +369,25 @@ def _ring(ring: RingStatus) -> dict[str, Any]:
     return {**attrs.asdict(ring), "held": list(ring.held)}
 
 
-def _sessions(found: Status, connections: Connections) -> list[dict[str, Any]]:
-    shown = connections.certificates()
+def _sessions(
+    found: Sequence[SessionStatus], shown: Mapping[int, PeerCertificate]
+) -> list[dict[str, Any]]:
     return [
         {
             "user": session.user,
             "principal": session.principal,
             "connection": session.connection,
-            "certificate": (
-                _certificate(shown[session.connection]) if session.connection in shown else None
-            ),
+            "certificate": _certificate(shown.get(session.connection)),
             "output_bytes": session.output_bytes,
             "backlog_bytes": session.backlog_bytes,
             "backlog_work": session.backlog_work,
             "dropped": session.dropped,
         }
-        for session in found.sessions
+        for session in found
     ]
 
 
-def _certificate(shown: PeerCertificate) -> dict[str, str]:
-    return {"serial": f"{shown.serial:x}", "ends": shown.ends.isoformat()}
-
-
-SHARE: Final = 0.1
-"""The share of the time that answers may take."""
-
-TURN_S: Final = 0.001
-"""The time that answers of one turn may take; one answer is made however long it takes."""
-
-COMMANDS: Final = ("keys ", "daemons ", "drain ")
-"""Questions that begin with these are commands, and are carried out each time."""
-
-AnswerFunction = Callable[[str, str], bytes]
-"""Returns the answer to a question of a principal."""
-
-
-class QuestionQueue:
-    """A queue of questions.
-
-    Args:
-        answer: returns the answer to a question.
-        principal_of: returns the principal of a connection; None if it has ended.
-        clock: seconds, to measure the time that answers take.
-
-    Attributes:
-        due: the time at which the next answer may be made; inf if no question waits.
-    """
-
-    def __init__(
-        self,
-        answer: AnswerFunction,
-        principal_of: Callable[[int], str | None],
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._answer = answer
-        self._principal_of = principal_of
-        self._clock = clock
-        self._waiting: deque[tuple[int, str]] = deque()
-        self._free_at = 0.0  # earlier answers have used the time until then
-        self.due = inf
-
-    def ask(self, questions: Iterable[tuple[int, str]], now: float) -> None:
-        """Queue questions of connections."""
-        self._waiting += questions
-        self.due = max(now, self._free_at)
-
-    def answer(self, now: float) -> list[QuestionAnswered]:
-        """Answer the oldest questions, as far as the time of this turn allows."""
-        began = self._clock()
-        told: dict[tuple[str, str], bytes] = {}
-        found: list[QuestionAnswered] = []
-        while self._waiting and self._clock() - began <= TURN_S:
-            connection, question = self._waiting.popleft()
-            principal = self._principal_of(connection)
-            if principal is not None:
-                asked = question, principal
-                if asked not in told or question.startswith(COMMANDS):
-                    told[asked] = self._answer(*asked)
-                found.append(QuestionAnswered(connection, told[asked]))
-        self._free_at = now + (self._clock() - began) / SHARE
-        self.due = self._free_at if self._waiting else inf
-        return found
+def _certificate(shown: PeerCertificate | None) -> dict[str, str] | None:
+    return (
+        None if shown is None else {"serial": f"{shown.serial:x}", "ends": shown.ends.isoformat()}
+    )

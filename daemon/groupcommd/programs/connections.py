@@ -11,7 +11,6 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import chain, islice, zip_longest
 from math import inf
 from time import monotonic
@@ -22,7 +21,6 @@ import trio
 from groupcomm.engine import (
     ClientBytes,
     ClientCharged,
-    ClientDismissed,
     ClientGone,
     ClientOpened,
     DaemonCore,
@@ -41,8 +39,7 @@ from groupcomm.wire.packet import parts_behind
 from groupcommd.host.bounded_log import BoundedLog
 from groupcommd.host.process import MAX_CONNECTIONS
 from groupcommd.programs.connection import AuthenticatedPeer, Connection, ConnectionState
-from groupcommd.programs.credentials import TlsCredentials
-from groupcommd.programs.listeners import Listener, Refusals, TlsListener
+from groupcommd.programs.listeners import Listener, Refusals
 from groupcommd.programs.local_users import origin_of
 from groupcommd.programs.peer_names import PeerRefused
 from groupcommd.programs.spread_socket import MAX_PARTS, SpreadBroken, SpreadSocket
@@ -66,6 +63,9 @@ LEAST_BYTES: Final = 4096
 MOST_EARLIER: Final = 32
 """Connections that are read before another one, as their bytes have come before."""
 
+READS_A_ROUND: Final = 64
+"""Reads in one round of the event loop, some 2 ms: the others are left to the next rounds."""
+
 WRITE_BYTES: Final = 256 * 1024
 
 WRITES_A_TURN: Final = 256
@@ -81,9 +81,6 @@ ENDS_A_ROUND: Final = 16
 """Connections that end in one round of the event loop, each with its session and its task."""
 
 ACCEPT_PAUSE_S: Final = 0.1
-
-TOKENS_INTERVAL_S: Final = 1.0
-"""Between looks at the file of tokens; each program that shows a token causes another one."""
 
 MAX_TURNED_AWAY: Final = 16
 """Programs that at one time get the answer that there is no room for them."""
@@ -143,6 +140,8 @@ class Connections:
         self._by_descriptor: dict[int, Connection] = {}
         self._arrived: dict[int, None] = {}  # descriptors with bytes, in this order
         self._read_now: set[int] = set()  # connections that may have been read in this round
+        self._reads = 0  # at least those of this round
+        self._unread = trio.lowlevel.ParkingLot()  # tasks of connections with bytes
         self._unfed = trio.Event()  # set when something waits for the next round
         self._unwritten: dict[int, None] = {}  # connections with output, those that wait longest
         self._written_late = 0  # writes since the last turn, once sockets accepted more
@@ -356,6 +355,9 @@ class Connections:
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.wait_readable(connection.socket)
+            if self._reads >= READS_A_ROUND:
+                await self._unread.park()
+                await self._await_readable(connection)  # others may have read its bytes meanwhile
             self._read_earlier(connection)
         return self._read_bytes(connection)
 
@@ -367,7 +369,8 @@ class Connections:
         """
         arrived = self._arrived
         arrived.update(dict.fromkeys(descriptor for descriptor, _ in self._poll.poll(0)))
-        for descriptor in list(islice(arrived, MOST_EARLIER)):
+        most = max(0, min(MOST_EARLIER, READS_A_ROUND - self._reads - 1))
+        for descriptor in list(islice(arrived, most)):
             del arrived[descriptor]
             other = self._by_descriptor[descriptor]
             if other is connection:
@@ -384,6 +387,9 @@ class Connections:
     def _read_bytes(self, connection: Connection) -> bool:
         """Pass to the core what has come; return False at the end of the stream."""
         more, left = True, self._share(connection)
+        self._reads += 1
+        if self._reads >= READS_A_ROUND // 4:
+            self._unfed.set()  # the next round counts anew
         with suppress(BlockingIOError):
             while left > 0:
                 size = min(left, READ_BYTES)
@@ -444,8 +450,11 @@ class Connections:
             await self._unfed.wait()
             self._unfed = trio.Event()
             self._read_now.clear()
+            self._reads = 0
             if self.inputs or self._unwritten:
                 self._turn()
+            if self._unread.unpark(count=READS_A_ROUND):
+                self._unfed.set()
             self._ended_now = len(self._ends.unpark(count=ENDS_A_ROUND))
             if self._ended_now:
                 self._unfed.set()
@@ -619,77 +628,3 @@ class ConnectionQuotas:
     def connections(self) -> dict[str, int]:
         """Return the number of connections of each principal."""
         return dict(self._counts)
-
-
-_TOKEN: Final = "the token of this program was revoked or has expired"
-_CERTIFICATE: Final = (
-    "the certificate of this program was revoked or has ended, or its authority is not "
-    "trusted any more"
-)
-
-
-def now() -> datetime:
-    """Return the time of the wall clock."""
-    return datetime.now(UTC)
-
-
-class Expiry:
-    """Ends the sessions of programs whose token or certificate is not valid any more.
-
-    Args:
-        clients: the connections of one daemon, with their principals and certificates.
-        listener: accepts the programs; None if the daemon has no TLS listener.
-    """
-
-    def __init__(self, clients: Connections, listener: TlsListener | None) -> None:
-        self._clients = clients
-        self._listener = listener
-
-    def end_expired(self) -> bool:
-        """End the sessions whose token or certificate is invalid; return whether there were any."""
-        if self._listener is None:
-            return False
-        time = now()
-        expired = self._listener.credentials.expired_tokens()
-        any_ended = bool(expired) and self._end_tokens(expired.__contains__)
-        return self._end_certificates(lambda shown: shown.ends <= time) or any_ended
-
-    async def watch_tokens(self) -> None:
-        """Look each second, in a thread, whether the file of tokens has changed."""
-        while True:
-            await trio.sleep(TOKENS_INTERVAL_S)
-            if self._listener is not None:
-                refresh = self._listener.credentials.refresh
-                await trio.to_thread.run_sync(refresh, abandon_on_cancel=True)
-
-    def renew(self, credentials: TlsCredentials | None) -> None:
-        """Replace the credentials, and end the sessions that the new ones do not allow.
-
-        Args:
-            credentials: read anew; None if only the file of tokens was read.
-        """
-        listener = self._listener
-        if listener is None:
-            return
-        old, new = listener.credentials, credentials or listener.credentials
-        listener.credentials = new
-        self._end_tokens(lambda name: not new.accepts_token(name))
-        self._end_certificates(lambda shown: not new.still_trusts(shown, old))
-
-    def _end_tokens(self, is_over: Callable[[str], bool]) -> bool:
-        over = []
-        for number, principal in self._clients.principals():
-            kind, _, name = principal.partition(":")
-            if kind == "token" and is_over(name):
-                over.append(number)
-        return self._dismiss(over, _TOKEN)
-
-    def _end_certificates(self, is_over: Callable[[PeerCertificate], bool]) -> bool:
-        shown = self._clients.certificates()
-        return self._dismiss([n for n, each in shown.items() if is_over(each)], _CERTIFICATE)
-
-    def _dismiss(self, connections: list[int], reason: str) -> bool:
-        """Have the next step end sessions; return whether there are any."""
-        inputs = self._clients.inputs
-        inputs += [ClientDismissed(number, Code.REJECT_AUTH, reason) for number in connections]
-        return bool(connections)

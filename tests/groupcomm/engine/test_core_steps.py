@@ -340,7 +340,7 @@ def test_the_shell_sees_groups_and_members_by_the_deliveries_of_its_daemon() -> 
     for number, group in ((one, "g"), (two, "g"), (two, "h")):
         clients.sessions[number].join(group)
         clients.talk(number)
-    assert clients.core.groups() == {"g": 2, "h": 1}
+    assert {name: len(found) for name, found in clients.core.groups().items()} == {"g": 2, "h": 1}
     assert [str(member.id) for member in clients.core.members("g")] == [
         f"#u#a/{one}",
         f"#v#a/{two}",

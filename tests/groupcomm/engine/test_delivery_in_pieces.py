@@ -19,6 +19,11 @@ from tests.groupcomm.order.receiver import AGREED, FIFO, SAFE, Receiver, bundle
 MEMBERS, SENDERS, EACH = 60, 3, 30
 
 
+@pytest.fixture(autouse=True)
+def changes_go_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_output, "MANY", MEMBERS + 1)
+
+
 def members(clients: Clients) -> list[int]:
     numbers = [clients.connect(f"u{number}") for number in range(MEMBERS)]
     for number in numbers:
@@ -229,7 +234,7 @@ def test_a_status_may_have_the_sessions_with_much_output_only() -> None:
     for number in numbers[2:]:
         clients.heard(number)
     core = clients.core
-    assert len(core.status(0.0).sessions) == MEMBERS
+    assert len(core.status(0.0, least_output=0).sessions) == core.status(0.0).programs == MEMBERS
     slow = core.status(0.0, least_output=1000).sessions
     assert [session.connection for session in slow] == numbers[:2]
 

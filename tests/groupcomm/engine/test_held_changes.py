@@ -13,10 +13,13 @@ from groupcomm.engine.held_changes import (
     MANY,
     MOST_BYTES,
     MOST_HOLD_S,
+    PART_S,
+    SESSIONS_A_PART,
     SESSIONS_A_STEP,
     ChangeLog,
     HeldChanges,
     hold_s,
+    sessions_a_part,
 )
 from groupcomm.engine.inputs import ClientDismissed, ClientGone, Input, ProgramSettings
 from groupcomm.errors import Code
@@ -43,21 +46,46 @@ def held_by(readers: int) -> tuple[HeldChanges, ChangeLog]:
 
 
 def test_the_first_change_goes_out_at_once_and_those_behind_it_together() -> None:
-    held, log = held_by(2)
+    held, log = held_by(3)
+    with few(many=3, a_step=3, a_part=2):
+        held.append(log, b"a")
+        assert [changes for _, changes in held.pop_due(1.0)] == [(b"a",)] * 3
+        assert held.due == inf
+        assert not held.waiting
+        log = held.logs["g"] = ChangeLog()
+        for reader in (1, 2, 3):
+            held.read(reader, log)
+        held.append(log, b"b")
+        assert held.pop_due(1.0) == [(1, (b"b",)), (2, (b"b",))]
+        held.append(log, b"c")
+        assert held.due == 1.0 + PART_S, "another change does not hurry it"
+        assert held.pop_due(held.due - 0.0001) == []
+        assert held.pop(2) == (b"c",), "it gets something else, which must come behind"
+        held.append(log, b"d")
+        assert held.pop_due(held.due) == [(3, (b"bcd",))]
+        assert held.pop_due(held.due) == [(1, (b"cd",)), (2, (b"d",)), (3, ())], "it was quiet"
+
+
+@pytest.mark.parametrize("readers", [1, 100, 1000, 30_000])
+def test_each_has_its_turn_in_time_and_few_have_it_at_once(readers: int) -> None:
+    held, log = held_by(readers)
     held.append(log, b"a")
-    assert held.pop_due(1.0) == [(1, (b"a",)), (2, (b"a",))]
-    assert held.due == inf
-    assert not held.waiting
+    while held.due < inf:
+        held.pop_due(1.0)
     log = held.logs["g"] = ChangeLog()
-    held.read(1, log)
-    held.append(log, b"b")
-    held.read(2, log)
-    held.append(log, b"c")
-    assert held.due == 1.0 + hold_s(2)
-    assert held.pop_due(held.due - 0.0001) == []
-    assert held.pop(1) == (b"bc",), "it gets something else, which must come behind"
-    held.append(log, b"d")
-    assert held.pop_due(held.due) == [(1, (b"d",)), (2, (b"cd",))]
+    for reader in range(readers):
+        held.read(reader, log)
+    served, now = dict.fromkeys(range(readers), 1.0), 1.0
+    for _ in range(3 * readers // sessions_a_part(readers) + 3):
+        held.append(log, b"b")
+        now = max(now, held.due)
+        some = held.pop_due(now)
+        assert len(some) <= sessions_a_part(readers)
+        for reader, _ in some:
+            assert now <= served[reader] + MOST_HOLD_S + 2 * PART_S
+            assert now <= served[reader] + hold_s(readers) + 3 * PART_S
+            served[reader] = now
+    assert sessions_a_part(1000) == SESSIONS_A_PART < sessions_a_part(30_000)
 
 
 def test_changes_of_several_groups_keep_their_order() -> None:
@@ -77,17 +105,19 @@ def test_a_step_serves_so_many_and_the_rest_get_what_came_meanwhile() -> None:
     held.append(log, b"b")
     assert held.due <= 1.0
     assert held.pop_due(1.0) == [(SESSIONS_A_STEP + 1, (b"ab",))]
-    assert held.due == 1.0 + hold_s(SESSIONS_A_STEP + 1), "the first ones lack one"
+    assert held.due == 1.0 + PART_S, "the first ones lack one"
 
 
 def test_a_log_has_only_what_was_appended_since_the_last_round_began() -> None:
     held, log = held_by(SESSIONS_A_STEP + 1)
+    now = 1.0
     held.append(log, b"0")
     for _ in range(5):
-        assert len(held.pop_due(held.due)) == SESSIONS_A_STEP
+        assert len(held.pop_due(now)) == SESSIONS_A_STEP
         held.append(log, b"1")
-        assert len(held.pop_due(held.due)) == 1
+        assert len(held.pop_due(now)) == 1
         assert len(log.entries) == 1
+        now += MOST_HOLD_S
 
 
 def test_neither_the_time_nor_the_bytes_of_changes_that_wait_grow_without_a_bound() -> None:
@@ -96,10 +126,14 @@ def test_neither_the_time_nor_the_bytes_of_changes_that_wait_grow_without_a_boun
     held.append(log, b"a")
     held.pop_due(1.0)
     log = held.logs["g"] = ChangeLog()
+    for reader in range(SESSIONS_A_STEP):
+        held.read(reader, log)
     held.append(log, bytes(MOST_BYTES - 1))
+    assert len(held.pop_due(1.0)) == SESSIONS_A_PART
     assert held.due > 1.0
     held.append(log, b"b")
     assert held.due == -inf
+    assert len(held.pop_due(1.0)) == SESSIONS_A_STEP - SESSIONS_A_PART
 
 
 class Storm:
@@ -150,7 +184,7 @@ class Storm:
         ]
 
 
-@pytest.mark.parametrize(("members", "most"), [(MANY + 6, NEWCOMERS // 2), (MANY - 40, NEWCOMERS)])
+@pytest.mark.parametrize(("members", "most"), [(MANY + 6, NEWCOMERS // 2), (MANY // 2, NEWCOMERS)])
 def test_a_storm_of_joins_costs_a_large_group_few_writes_and_nobody_a_change(
     members: int, most: int
 ) -> None:
@@ -191,7 +225,8 @@ def test_n_joins_cost_the_outputs_of_n_members_few_entries_and_not_the_square(
     for program in programs:
         clients.sessions[program].join("g")
     clients.step(*map(clients.said, programs))
-    clients.step_once(now=MOST_HOLD_S)
+    for part in range(1, 100):
+        clients.step_once(now=part * PART_S)
     members = [
         len([*view.members])
         for program in programs
@@ -309,15 +344,16 @@ def test_each_session_gets_the_same_bytes_as_if_nothing_was_held(
     acts: list[tuple[str, int, int]],
 ) -> None:
     everybody = [("join", number, group) for number in range(9) for group in (0, 1)]
-    with few(many=3, a_step=2):
+    with few(many=3, a_step=2, a_part=1):
         held = Crowd().run(everybody[:12] + acts)
     assert held == Crowd().run(everybody[:12] + acts)
 
 
 @contextmanager
-def few(*, many: int, a_step: int) -> Iterator[None]:
-    """Hold changes of groups with few members, and serve few sessions in a step."""
+def few(*, many: int, a_step: int, a_part: int) -> Iterator[None]:
+    """Hold changes of groups with few members, and serve few sessions in a step or at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session_output, "MANY", many)
         patch.setattr(held_changes, "SESSIONS_A_STEP", a_step)
+        patch.setattr(held_changes, "SESSIONS_A_PART", a_part)
         yield

@@ -12,9 +12,11 @@ from groupcomm.engine import (
     ClientDismissed,
     ClientGone,
     ProgramSettings,
+    intake,
 )
 from groupcomm.engine.intake import SESSION_WORK, STALL_S, STEP_WORK, VOID_A_S, Intake
 from groupcomm.errors import Code, SessionError
+from groupcomm.events import Cause, GroupView
 from groupcomm.level import ServiceLevel
 from groupcomm.security.quotas import BURST_S, Quotas
 from groupcomm.session.daemon_frames import encode_answer
@@ -29,6 +31,7 @@ from groupcomm.session.outbox import MOST_REPLIES
 from groupcomm.session.requests import (
     BUNDLE_PRICES,
     FRAME_PRICES,
+    MEMBERS_A_UNIT,
     RECEIVERS_A_UNIT,
     Price,
     Query,
@@ -135,6 +138,30 @@ def test_senders_of_nothing_wait_while_all_of_them_have_taken_too_much() -> None
     assert now < room.intake.due < now + 1.0, "it comes back by itself"
     room.intake.serve(room.intake.due + 1.0)
     assert not any(room.sessions[number].has_input for number in (0, 1))
+
+
+@pytest.mark.parametrize(("members", "paced"), [(60, True), (1, False)])
+def test_who_joins_a_large_group_again_and_again_waits_for_what_that_is_worth(
+    members: int, paced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "JOINS_A_S", 200)
+    clients, until_s, asked = Clients(), 2.0, 100
+    programs = [clients.connect(f"u{number}") for number in range(members)]
+    churner, *_ = programs
+    for program in programs:
+        clients.sessions[program].join("g")
+        clients.talk(program)
+    for _ in range(asked):
+        clients.sessions[churner].leave("g")
+        clients.sessions[churner].join("g")
+    clients.step(clients.said(churner))
+    while clients.core.deadline < until_s:
+        clients.now = max(clients.now, clients.core.deadline)
+        clients.step()
+    views = [event for event in clients.heard(churner) if isinstance(event, GroupView)]
+    joins = sum(view.own and view.cause is Cause.JOIN for view in views)
+    least = until_s * 200 * MEMBERS_A_UNIT / members
+    assert joins == asked if not paced else least <= joins <= 1.3 * least
 
 
 def test_a_step_does_so_much_and_leaves_the_rest_for_the_next() -> None:
@@ -299,7 +326,8 @@ def test_a_message_is_charged_for_its_receivers_and_a_join_for_the_members() -> 
         waits.append(sessions.by_connection[sender].backlog_work)
     more = 40 // RECEIVERS_A_UNIT
     prices = [after - before for before, after in pairwise(waits)]
-    assert prices == [1, 1 + more, 1 + more, BUNDLE_PRICES[BundleKind.JOIN].work + more]
+    join = BUNDLE_PRICES[BundleKind.JOIN].work + 40 // MEMBERS_A_UNIT
+    assert prices == [1, 1 + more, 1 + more, join]
     clients.core.submitter.wake()
     clients.step()
     assert sessions.by_connection[sender].backlog_work == 0

@@ -30,7 +30,7 @@ from groupcomm.membership.states import MembershipState
 from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import DaemonSessionState
 from groupcomm.sim.cluster.disk import marks_stored_at_once
-from groupcommd.operators.status import QuestionQueue
+from groupcommd.operators.answers import QuestionQueue
 
 STEP_S: Final = 100e-6
 UNIT_S: Final = 6e-6
@@ -182,9 +182,9 @@ class Loaded:
             inputs += self.rude.speak(self)
         return inputs
 
-    def _answer(self, _question: str, _principal: str) -> bytes:
+    def _answer(self, _question: str, _principal: str) -> Iterator[bytes]:
         self._spent += ANSWER_S
-        return b"{}"
+        yield b"{}"
 
 
 class Plant:

@@ -239,7 +239,7 @@ async def test_an_error_of_an_answer_ends_no_daemon(
 ) -> None:
     async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
 
-        def broken(_: object) -> bytes:
+        def broken(_: object) -> list[bytes]:
             raise LookupError("on purpose")
 
         daemons["a"].supply.makers["status"] = broken
@@ -356,7 +356,7 @@ async def test_streams_that_are_too_many_or_do_not_read_are_refused_or_closed(
 ) -> None:
     monkeypatch.setattr(events_module, "MAX_STREAMS", 1)
     async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
-        daemons["a"].supply.makers["events"] = lambda _: bytes(b"x" * 1_000_000)
+        daemons["a"].supply.makers["events"] = lambda _: [b"x" * 1_000_000]
         stream = await connect(daemons["a"].http)
         await stream.send_all(request("/events"))
         await read_answer(stream)
