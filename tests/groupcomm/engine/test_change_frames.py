@@ -158,9 +158,12 @@ class Crowd:
 
     def step(self) -> None:
         """Carry out what all have asked for in one step; keep the frames that come of it."""
-        self.clients.step(*map(self.clients.said, self.programs))
-        self.clients.now += MOST_HOLD_S
-        self.clients.step()
+        clients = self.clients
+        clients.step(*map(clients.said, self.programs))
+        end = clients.now + 2 * MOST_HOLD_S  # some members get what waits, then others
+        while clients.now < end:
+            clients.now = min(end, max(clients.now, clients.core.deadline))
+            clients.step()
         for program, parts in self.parts.items():
             output = self.clients.core.pop_output(program, PLENTY)
             parts += [part for part in output if isinstance(part, bytes)]
