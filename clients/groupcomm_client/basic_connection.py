@@ -21,6 +21,7 @@ from groupcomm_client.byte_stream import Stream
 from groupcomm_client.client_protocol import MOST_UNREAD, ClientProtocol
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
+from groupcomm_client.filters.roles import Outgoing
 from groupcomm_client.loops import Loop, Step
 from groupcomm_client.requests import read_answer
 
@@ -249,12 +250,14 @@ class BasicConnection:
         """
         session = self._session
         protocol = session.protocol
-        names = groups if isinstance(groups, str) else names_of(groups)
+        names = (groups,) if isinstance(groups, str) else names_of(groups)
         self._calls += 1
         if not self._calls % TURNS or not protocol.is_plain or protocol.pending_bytes >= PART_BYTES:
             await self._until_it_may_go(session, names)
         try:
-            protocol.send(names, data, level=level, type=type, self_discard=self_discard)
+            protocol.send(
+                Outgoing(groups=names, data=data, level=level, type=type, self_discard=self_discard)
+            )
         except TypeError as error:
             raise _bad_argument(error, data, level, type) from error
         if protocol.pending_bytes < PART_BYTES:
@@ -286,12 +289,19 @@ class BasicConnection:
         """
         session = self._session
         protocol = session.protocol
-        names = groups if isinstance(groups, str) else names_of(groups)
+        names = (groups,) if isinstance(groups, str) else names_of(groups)
         self._calls += 1
         await self._until_it_may_go(session, names)
         try:
             order = protocol.send_ordered(
-                names, data, level=level, type=type, self_discard=self_discard
+                Outgoing(
+                    groups=names,
+                    data=data,
+                    level=level,
+                    type=type,
+                    self_discard=self_discard,
+                    ordered=True,
+                )
             )
         except TypeError as error:
             raise _bad_argument(error, data, level, type) from error
@@ -325,7 +335,8 @@ class BasicConnection:
             SessionEnded: the session is over.
         """
         session = self._session
-        names = groups if isinstance(groups, str) else names_of(groups)
+        names = (groups,) if isinstance(groups, str) else names_of(groups)
+        alike = Outgoing(groups=names, data=b"", level=level, type=type, self_discard=self_discard)
         self._calls += 1
         await self._until_it_may_go(session, names)
         count = 0
@@ -336,9 +347,7 @@ class BasicConnection:
                     await self.loop.checkpoint()
                     await self._until_key(session, names)
                 try:
-                    session.protocol.send_many(
-                        names, part, level=level, type=type, self_discard=self_discard
-                    )
+                    session.protocol.send_many(alike, part)
                 except TypeError as error:
                     wrong = next((data for data in part if not isinstance(data, _BYTES)), b"")
                     raise _bad_argument(error, wrong, level, type) from error
@@ -474,7 +483,7 @@ class BasicConnection:
 
     # ---- inside ----
 
-    async def _until_it_may_go(self, session: Session, names: str | Sequence[str]) -> None:
+    async def _until_it_may_go(self, session: Session, names: tuple[str, ...]) -> None:
         """Wait until a message may be sent; let other tasks run now and then.
 
         The daemon must accept more, and a group with a secret must have its key.
@@ -489,7 +498,7 @@ class BasicConnection:
             await session.stream.flush()
         await self._until_key(session, names)
 
-    async def _until_key(self, session: Session, names: str | Sequence[str]) -> None:
+    async def _until_key(self, session: Session, names: tuple[str, ...]) -> None:
         protocol = session.protocol
         while not protocol.may_send(names):
             await session.stream.exchange(lambda: protocol.may_send(names))
@@ -511,16 +520,14 @@ class Messages:
                 return event
 
 
-def names_of(groups: Destinations) -> str | tuple[str, ...]:
+def names_of(groups: Destinations) -> tuple[str, ...]:
     """Return the names of destinations.
 
     Raises:
         LocalProtocolError: one of them is neither a name nor a member.
     """
-    if isinstance(groups, str):
-        return groups
-    if isinstance(groups, MemberId):
-        return groups.name
+    if isinstance(groups, str | MemberId):
+        groups = (groups,)
     try:
         names = tuple(one.name if isinstance(one, MemberId) else one for one in groups)
     except TypeError:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from msgspec.structs import replace
+
 from groupcomm.errors import Code, ForkedSession, LocalProtocolError, SessionEnded
 from groupcomm.events import (
     Answer,
@@ -33,7 +35,7 @@ from groupcomm.events import (
     Transition,
     Undeliverable,
 )
-from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.level import LEVELS
 from groupcomm.names import check_group
 from groupcomm.session.client_session import (
     DAEMON_TIMEOUT_S,
@@ -262,7 +264,7 @@ class ClientProtocol:
             self._trace.requested(verb, group, number)
         return self._requests.change(group, number, join=verb != "leave")
 
-    def may_send(self, groups: str | Sequence[str]) -> bool:
+    def may_send(self, groups: tuple[str, ...]) -> bool:
         """Return whether a message can be sent now; if not, it can once its group has a key.
 
         Raises:
@@ -271,7 +273,6 @@ class ClientProtocol:
         if self._sealing is None:
             return True
         self.check_sending()
-        groups = (groups,) if isinstance(groups, str) else groups
         return self._sealing.may_send(groups, self._session.memberships.asked)
 
     def rekey(self, group: str) -> Ready:
@@ -296,39 +297,22 @@ class ClientProtocol:
         filtering.change(filters)  # first, as invalid filters are invalid in any session
         self.check_sending()
 
-    def send(
-        self,
-        groups: str | Sequence[str],
-        data: bytes,
-        *,
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-    ) -> None:
+    def send(self, message: Outgoing) -> None:
         """Send a message."""
         self.check_sending()
         if self.is_plain:
-            self._multicast(groups, data, level, type, self_discard)
+            self._multicast(message, message.data)
         else:
-            self._send_through(groups, data, level, type, self_discard, 0)
+            self._send_through(message)
 
-    def send_ordered(
-        self,
-        groups: str | Sequence[str],
-        data: bytes,
-        *,
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-    ) -> PendingOrder:
+    def send_ordered(self, message: Outgoing) -> PendingOrder:
         """Send a message whose place in the order its caller waits for; see `forget_order`."""
         self.check_sending()
         if self.is_plain:
-            number = self._multicast(groups, data, level, type, self_discard, ordered=True)
-            return self._requests.expect_order(number)
+            return self._requests.expect_order(self._multicast(message, message.data))
         order = self._requests.expect_order(self._requests.next_ticket())
         try:
-            self._send_through(groups, data, level, type, self_discard, order.number)
+            self._send_through(message, order.number)
         except BaseException:
             self.forget_order(order)
             raise
@@ -338,42 +322,42 @@ class ClientProtocol:
         """Stop waiting for the place of a message."""
         self._requests.forget_order(order)
 
-    def _multicast(
-        self,
-        groups: str | Sequence[str],
-        data: bytes,
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-        ordered: bool = False,
-    ) -> int:
-        """Pass a message to the session; return its number."""
+    def _multicast(self, message: Outgoing, data: bytes) -> int:
+        """Pass a message with these data to the session; return its number."""
         number = self._doubt.last_sent = self._session.multicast(
-            groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
+            message.groups,
+            data,
+            level=message.level,
+            type=message.type,
+            self_discard=message.self_discard,
+            ordered=message.ordered,
         )
         if self._trace is not None:
-            to = (groups,) if isinstance(groups, str) else groups
-            self._trace.sent(number, level, to, type, data, discard=self_discard, ordered=ordered)
+            self._trace.sent(
+                number,
+                message.level,
+                message.groups,
+                message.type,
+                data,
+                discard=message.self_discard,
+                ordered=message.ordered,
+            )
         return number
 
-    def send_many(
-        self,
-        groups: str | Sequence[str],
-        messages: Sequence[bytes],
-        *,
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-    ) -> None:
-        """Send some of many messages."""
+    def send_many(self, alike: Outgoing, messages: Sequence[bytes]) -> None:
+        """Send some of many messages, which are like one but for their data."""
         self.check_sending()
         if self._trace is not None or not self.is_plain:
             for data in messages:
-                self.send(groups, data, level=level, type=type, self_discard=self_discard)
+                self.send(replace(alike, data=data))
             return
         try:
             self._session.multicast_many(
-                groups, messages, level=level, type=type, self_discard=self_discard
+                alike.groups,
+                messages,
+                level=alike.level,
+                type=alike.type,
+                self_discard=alike.self_discard,
             )
         finally:
             self._doubt.last_sent = self._session.last_number
@@ -596,38 +580,26 @@ class ClientProtocol:
 
     # ---- filters and secrets, between the program and the session ----
 
-    def _send_through(
-        self,
-        groups: str | Sequence[str],
-        data: bytes,
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-        ticket: int,
-    ) -> None:
+    def _send_through(self, message: Outgoing, ticket: int = 0) -> None:
         """Send a message through the filters, and sealed if its group has a secret.
 
         Args:
-            groups, data, level, type, self_discard: the parts of the message.
+            message: the message as the program has given it.
             ticket: below 0 if a caller waits for its place in the order, see `Requests`; else 0.
         """
-        names = (groups,) if isinstance(groups, str) else tuple(groups)
+        data = message.data
         data = data if isinstance(data, bytes) else bytes(memoryview(data))
-        ordered = ticket < 0
         self._session.check(
-            names, len(data), level=level, type=type, ordered=ordered, more=FILTER_BYTES
+            message.groups,
+            len(data),
+            level=message.level,
+            type=message.type,
+            ordered=message.ordered,
+            more=FILTER_BYTES,
         )
-        secret = self._sealing is not None and self._sealing.concerns(names)
-        message = Outgoing(
-            groups=names,
-            data=data,
-            level=LEVELS[level],
-            type=type,
-            self_discard=self_discard,
-            ordered=ordered,
-            ticket=ticket,
-            secret=secret,
-        )
+        secret = self._sealing is not None and self._sealing.concerns(message.groups)
+        level = LEVELS[message.level]
+        message = replace(message, data=data, level=level, ticket=ticket, secret=secret)
         if self._filtering is None:
             self.send_below(message, data)
         else:
@@ -650,10 +622,7 @@ class ClientProtocol:
 
     def send_out(self, message: Outgoing, data: bytes) -> int:
         """Pass a message with these data to the session; return its number."""
-        number = self._multicast(
-            *(message.groups, data, message.level, message.type, message.self_discard),
-            ordered=message.ordered,
-        )
+        number = self._multicast(message, data)
         if message.ticket:
             self._requests.sent_as(message.ticket, number)
         self.needs_flush = True
