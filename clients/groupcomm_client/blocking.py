@@ -52,6 +52,9 @@ class BlockingConnection(Events[Connection, Received]):
     """A connection for threads; made by `connect`. Calls without a timeout wait for ever.
 
     The calls are those of `groupcomm_client.Connection`.
+
+    Attributes:
+        awaited: the same connection, whose calls are awaited.
     """
 
     protocol = shows(Connection.protocol)
