@@ -21,7 +21,7 @@ from groupcomm_spark.reading.readers import StreamReader
 from tests.groupcomm_log.make import QuickDisk, contents, crash
 from tests.groupcomm_spark.test_source import make_epoch, write
 
-STARTS = 5
+STARTS = 12
 NOT_STARTED = "Spark's Python process has not started in time, however often it was tried"
 
 
