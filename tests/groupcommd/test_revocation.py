@@ -22,7 +22,7 @@ from groupcomm_client.trio_loop import TrioLoop
 from groupcomm_tools import cli
 from groupcomm_tools.certificates import issue, make_authority
 from groupcommd.config.config_file import read_config
-from groupcommd.programs import connections
+from groupcommd.programs import expiry
 from groupcommd.programs.revocation_file import Revocations, read_revocations, revoke
 from groupcommd.service import Service
 from tests.groupcommd.signed import sign
@@ -133,7 +133,7 @@ async def test_a_session_ends_when_its_certificate_does(
     async with plant.by("short") as short, plant.by("ann") as ann:
         assert await goes_on(short)
         later = datetime.now(UTC) + timedelta(hours=2)
-        monkeypatch.setattr(connections, "now", lambda: later)
+        monkeypatch.setattr(expiry, "now", lambda: later)
         assert await ends(short, "the certificate of this program was revoked or has ended")
         assert await goes_on(ann)
 
