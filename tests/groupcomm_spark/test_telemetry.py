@@ -98,6 +98,7 @@ WANTED = [
 ALARMS = [[], [], ["missing"], ["late"], ["silent"], ["bandwidth"]]
 
 
+@pytest.mark.long  # the stream is read as in test_stream_source.py, and the windows are Spark's
 def test_windows_count_what_came_by_when_it_was_made(
     spark: SparkSession, tmp_path: Path, kinds_file: Path
 ) -> None:

@@ -27,18 +27,21 @@ async def logged(daemon: LocalDaemon, what: Callable[[dict[str, Any]], bool]) ->
 async def test_a_late_token_is_reported_before_it_is_lost() -> None:
     async with LocalCluster("abc") as daemons:
         await daemons.settle("abc")
-        async with connect(str(daemons["c"].unix)) as connection:
-            await connection.multicast_ordered("g", b"x")  # from now on the token rests at c
-            await trio.sleep(0.1)
-            daemons["c"].signal(signal.SIGSTOP)
-            await daemons.settle("ab")
-            daemons["c"].signal(signal.SIGCONT)
-        lines = daemons["a"].lines()
-        late = [n for n, line in enumerate(lines) if "silent_s" in line]
-        lost = [n for n, line in enumerate(lines) if line.get("left") == ["c"]]
+        for _ in range(5):  # on a busy host the token may rest elsewhere: nobody waits for it then
+            async with connect(str(daemons["c"].unix)) as connection:
+                await connection.multicast_ordered("g", b"x")  # from now on the token rests at c
+                await trio.sleep(0.1)
+                daemons["c"].signal(signal.SIGSTOP)
+                await daemons.settle("ab")
+                daemons["c"].signal(signal.SIGCONT)
+            lines = daemons["a"].lines()
+            late = [n for n, line in enumerate(lines) if "silent_s" in line]
+            lost = [n for n, line in enumerate(lines) if line.get("left") == ["c"]]
+            await daemons.settle("abc")
+            if late:
+                break
         assert late[-1] < lost[-1]
         assert 0.3 < lines[late[-1]]["silent_s"] < 0.6
-        await daemons.settle("abc")
 
 
 async def test_sighup_takes_over_what_it_can_and_names_the_rest() -> None:
