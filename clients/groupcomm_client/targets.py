@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
-BUFFER_BYTES: Final = 128 * 1024
-"""Requested for unix sockets; Linux doubles it, to as much as a daemon reads at once. More would
-only wait there: a queue that no daemon sees."""
+BUFFER_BYTES: Final = 1024 * 1024
+"""Requested for unix sockets, so that output reaches the daemon in few pieces."""
 
 
 def default_address() -> str:

@@ -58,8 +58,7 @@ _DRAINING: Final = DaemonSessionState.DRAINING
 class Reading:
     """The connections that the shell reads from again.
 
-    That is so once all their input was processed, and little of it still waits for a number: no
-    more than their share of what the next visit of the token may number. More would only wait.
+    That is so once all their input was processed, and little of it still waits for a number.
 
     Attributes:
         fed: the connections that sent something in this step.
@@ -73,23 +72,15 @@ class Reading:
         self.held_back: set[int] = set()
         self._backlogged: set[int] = set()  # those with more submitted than numbered bundles
 
-    def pop(
-        self, sessions: Mapping[int, DaemonSession], done: list[int], visit_bytes: int
-    ) -> list[int]:
-        """Return the connections to read from again.
-
-        Args:
-            sessions: the sessions by their connection.
-            done: the connections whose input was processed.
-            visit_bytes: the bytes that the next visit of the token may number.
-        """
+    def pop(self, sessions: Mapping[int, DaemonSession], done: list[int]) -> list[int]:
+        """Return the connections to read from again; `done`: those whose input was processed."""
         fed, self.fed = self.fed, []
         self.held_back.update(fed)
-        found, share = [], visit_bytes // max(1, len(self._backlogged))
+        found = []
         looked_at = self.held_back.intersection(done)
         for number in sorted(looked_at.union(fed, self._backlogged)):
             session = sessions.get(number)
-            if session is None or (session.reading and session.backlog_bytes <= share):
+            if session is None or session.reading:
                 self.forget(number)
                 found.append(number)
             elif not session.has_input:

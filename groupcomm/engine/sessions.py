@@ -87,7 +87,6 @@ class LocalSessions:
         room: the bytes of a packet that a bundle of a session which begins now may fill.
         now: the time of this step; set at its beginning.
         work: the units of work of the last step, each delivered frame counted as one.
-        visit_bytes: the bytes that the next visit of the token may number.
     """
 
     def __init__(
@@ -137,7 +136,6 @@ class LocalSessions:
         self.silent: list[ProgramSilent] = []
         self.now = 0.0
         self.work = 0
-        self.visit_bytes = settings.limits.backlog_cap_bytes
         self._reading = Reading()
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
@@ -319,9 +317,7 @@ class LocalSessions:
         if self._output.ready:
             output.ready, self._output.ready = self._output.ready, {}
         if self._reading.fed or self._reading.held_back:
-            output.readable = self._reading.pop(
-                self.by_connection, self.intake.done, self.visit_bytes
-            )
+            output.readable = self._reading.pop(self.by_connection, self.intake.done)
         if self._closed:
             output.ended, self._closed = self._closed, []
         if self._greeted:

@@ -367,7 +367,6 @@ class ViewState:
         if self._changed:
             self._look_for_gaps(now)
         self.ring.step(now)
-        self._sessions.visit_bytes = self.ring.flow.window.bytes
         if self.several:
             for number, packet in self._deferred.pop_ready(self.ring.held_by_all):
                 self._forwarding.forward(self._own_ring, number, packet)

@@ -2,7 +2,7 @@
 
 Pure. ``now`` is in seconds. Three limits apply:
 
-- Each daemon has a window, which adapts its size to losses and to the time of a rotation.
+- Each daemon has a window, which adapts its size.
 - All windows of a ring together are limited by `ring_bytes`. Daemons that want more share it
   equally: each may use the part that the others leave, and never gets less than its share.
 - The stream may be ahead of another ring by two bandwidth-delay products of the packets that this
@@ -15,7 +15,6 @@ from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import View
-from groupcomm.ring.rotation import Rotation, is_empty
 from groupcomm.ring.token_handling import held_by_ring
 from groupcomm.stream.packet_size import PacketSize
 from groupcomm.stream.stream import Stream
@@ -34,9 +33,6 @@ LEAST_PACKETS: Final = 4
 """A window has room for so many packets that travel in segments: each visit of the token costs the
 ring as much as one of them."""
 
-LESS_OFTEN: Final = 2 * PART
-"""A window that has shrunk once grows by this part of its first size."""
-
 SHOWS_AFTER: Final = 3
 """The losses of a burst are repaired when the token is next but one at this daemon, or the time
 after that."""
@@ -45,15 +41,10 @@ after that."""
 class Window:
     """The limit of what one daemon may number from one arrival of the token to the next.
 
-    If the window was used up and no packet had to be sent again, it grows: by an eighth at first,
-    and by a fixed amount once it has shrunk. If more than a few packets of a burst had to be sent
-    again, a buffer was full somewhere, and it shrinks by an eighth, or to a half if an eighth of
-    the burst was lost. Single losses are the network's; they only keep it from growing. If the
-    rotation took too long, and much of the window was used, it shrinks by an eighth, to its first
-    size at the least: what fits into that costs less than to pass the token more often. As windows
-    shrink by a part and grow by an amount, those of several senders become equal (Chiu, Jain,
-    "Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer
-    Networks", Computer Networks and ISDN Systems 17, 1989).
+    If the window was used up and no packet had to be sent again, it grows by an eighth. If more
+    than a few packets of a burst had to be sent again, a buffer was full somewhere, and it shrinks
+    by an eighth, or to a half if an eighth of the burst was lost. Single losses are the
+    network's; they only keep it from growing.
 
     Attributes:
         bytes: its present size.
@@ -61,46 +52,27 @@ class Window:
             here last.
     """
 
-    __slots__ = (
-        "_bursts",
-        "_calm",
-        "_first",
-        "_least",
-        "_most",
-        "_shrunk",
-        "_used_up",
-        "bytes",
-        "repeated",
-    )
+    __slots__ = ("_bursts", "_calm", "_least", "_most", "_used_up", "bytes", "repeated")
 
     def __init__(self, first_bytes: int, most_bytes: int) -> None:
         self.bytes = min(first_bytes, most_bytes)
         self.repeated = 0
-        self._least, self._most, self._first = LEAST_WINDOW_BYTES, most_bytes, first_bytes
-        self._shrunk = False  # whether it has ever shrunk
+        self._least, self._most = LEAST_WINDOW_BYTES, most_bytes
         self._bursts: deque[int] = deque(maxlen=SHOWS_AFTER)  # the bytes of recent bursts
         self._calm = 0  # rounds in which repairs still belong to the time before the window shrank
         self._used_up = False
-
-    @property
-    def was_used(self) -> bool:
-        """Return whether much was numbered in one of the latest rounds."""
-        return max(self._bursts, default=0) >= LEAST_WINDOW_BYTES
 
     def token_left(self, burst: int) -> None:
         """Note that the token leaves after `burst` bytes were numbered."""
         self._bursts.append(burst)
         self._used_up = burst >= self.bytes
 
-    def token_returned(
-        self, segments: int = 1, packet_bytes: int = 0, *, late: bool = False
-    ) -> None:
+    def token_returned(self, segments: int = 1, packet_bytes: int = 0) -> None:
         """Adapt the size, as the returned token shows the losses of the last bursts.
 
         Args:
             segments: the segments of a full packet, of which one that is lost costs all.
             packet_bytes: the bytes of a full packet; counts if it has several segments.
-            late: whether the rotation has taken too long.
         """
         if segments > 1:
             self._least = max(LEAST_WINDOW_BYTES, LEAST_PACKETS * packet_bytes)
@@ -110,20 +82,12 @@ class Window:
         if self._calm:
             self._calm -= 1
         elif self.repeated * FEW > burst:
-            self._shrink(2 if self.repeated * PART > burst else PART, self._least)
+            less = self.bytes // 2 if self.repeated * PART > burst else self.bytes // PART
+            self.bytes = max(min(self._least, self.bytes), self.bytes - less)
             self._calm = SHOWS_AFTER
-        elif late:
-            if 2 * self._bursts[-1] >= self.bytes > self._first:
-                self._shrink(PART, self._first)
         elif self._used_up and not self.repeated:
-            more = self._first // LESS_OFTEN if self._shrunk else self.bytes // PART
-            self.bytes = min(self._most, self.bytes + more)
+            self.bytes = min(self._most, self.bytes + self.bytes // PART)
         self.repeated = 0
-
-    def _shrink(self, part: int, least: int) -> None:
-        """Shrink by one of so many parts, to `least` bytes."""
-        self._shrunk = True
-        self.bytes = max(min(least, self.bytes), self.bytes - self.bytes // part)
 
 
 # ---- limits of the lag of other rings ----
@@ -225,9 +189,6 @@ class FlowControl:
     Attributes:
         blocked: a client of this daemon is slow, and all senders must wait for it.
         window: the bytes that this daemon may number from one arrival of the token to the next.
-        rotation: the times of rotations.
-        skips: whether nothing is numbered as the token comes, so that an empty rotation is timed;
-            only daemons that have just numbered much do so, as few messages shall not wait.
     """
 
     __slots__ = (
@@ -240,8 +201,6 @@ class FlowControl:
         "_stream",
         "_windows",
         "blocked",
-        "rotation",
-        "skips",
         "window",
     )
 
@@ -259,8 +218,6 @@ class FlowControl:
         self._reported: list[int] = []
         self.blocked = False
         self.window = Window(windows.visit_bytes, windows.ring_bytes)
-        self.rotation = Rotation()
-        self.skips = False
         # The way to the other ring, the time until its next notice, and the way back.
         round_trip_s = 2 * view.longest_delay_s + 2 * config.timing.horizon_interval_max_s
         self._remote = {
@@ -333,26 +290,12 @@ class FlowControl:
         share = max(most - (token.burst - row.sent), most // senders)
         return min(self.window.bytes, share) - row.sent
 
-    def token_returned(
-        self, token: Token, row: Row, now: float, rotation_s: float | None = None
-    ) -> None:
-        """Note that the token is back at the daemon whose row this is: its last burst is over.
-
-        Args:
-            token: the token.
-            row: the row.
-            now: seconds.
-            rotation_s: the time since it left; None if it has rested meanwhile.
-        """
-        window, size, late = self.window, self._size, False
+    def token_returned(self, token: Token, row: Row, now: float) -> None:
+        """Note that the token is back at the daemon whose row this is: its last burst is over."""
+        window, size = self.window, self._size
         size.token_returned(row.sent, window.repeated, now)
-        if rotation_s is not None:
-            late = rotation_s > self.rotation.bound_s
-            if self.skips and token.burst < LEAST_WINDOW_BYTES:
-                self.rotation.note_empty(rotation_s)
-        self.skips = window.was_used and is_empty(token.hop, len(token.rows))
         self.settle(token, row)
-        window.token_returned(size.segments, size.usual, late=late)
+        window.token_returned(size.segments, size.usual)
 
     def settle(self, token: Token, row: Row) -> None:
         """Remove the packets that the holder has numbered from the round: all others have them."""

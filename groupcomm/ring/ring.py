@@ -209,18 +209,16 @@ class Ring:
         self.last_hop = token.hop
         counts = self._context.ring_counts
         counts.visits += 1
-        rotation_s = None
         if not self.monitor.at_rest:
-            rotation_s = now - self.monitor.passed_at
             counts.rotations += 1
-            counts.rotations_s += rotation_s
+            counts.rotations_s += now - self.monitor.passed_at
         self.monitor.came_by(token.hop)
         self._token = token
         self._stream.learn(token.last)
         self.reception.on_token(token, self.entered, now)
         self._clock.follow(token.clock)
         self.state = TokenState.ARRIVED
-        self.flow.token_returned(token, token.rows[self._place], now, rotation_s)
+        self.flow.token_returned(token, token.rows[self._place], now)
 
     def on_rest(self, notice: RestNotice, now: float) -> None:
         """Accept a rest notice: it is a heartbeat, proves the last pass, and tells stability."""
@@ -279,8 +277,7 @@ class Ring:
             return
         budget, far = self._budget()
         if state is TokenState.ARRIVED:
-            skips = self.flow.skips and self._packer.source.size > 0
-            self._handle_token(now, budget, far=far, leave=skips)
+            self._handle_token(now, budget, far=far)
         elif budget > 0 and not self._wanted:
             # Each step may bring more packets; a token that has lingered circulates anyway.
             self._handle_token(now, budget, far=far, leave=now >= self._lingering.settle_at)
@@ -339,7 +336,7 @@ class Ring:
         The number is 0 if nothing waits.
         """
         waiting, token = self._packer.source, self._token
-        if not waiting.size or (self.flow.skips and self.state is TokenState.ARRIVED):
+        if not waiting.size:
             return 0, False
         far = self.flow.may_leave_ring(token.last)
         if not waiting.wants(far=far):

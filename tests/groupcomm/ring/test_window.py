@@ -1,11 +1,6 @@
 """The window finds what passes, and is not fooled by single losses."""
 
-from groupcomm.ring.flow_control import (
-    LEAST_WINDOW_BYTES,
-    PART,
-    SHOWS_AFTER,
-    Window,
-)
+from groupcomm.ring.flow_control import LEAST_WINDOW_BYTES, PART, SHOWS_AFTER, Window
 
 KIB = 1024
 
@@ -87,33 +82,3 @@ def test_an_eighth_that_was_lost_costs_an_eighth_and_more_the_half() -> None:
         window.repeated = 256 * KIB // PART + more
         window.token_returned()
         assert window.bytes == 256 * KIB - 256 * KIB // part
-
-
-def test_a_late_token_costs_an_eighth_of_a_window_that_was_used() -> None:
-    for burst, less in ((512 * KIB, 64 * KIB), (256 * KIB, 64 * KIB), (255 * KIB, 0)):
-        window = Window(256 * KIB, 2048 * KIB)
-        window.bytes = 512 * KIB
-        window.token_left(burst)
-        window.token_returned(late=True)
-        assert window.bytes == 512 * KIB - less, "who has sent little does not make it late"
-
-
-def test_a_token_that_is_always_late_leaves_the_first_size() -> None:
-    window = Window(256 * KIB, 2048 * KIB)
-    used_up(window, visits=50)
-    for _ in range(50):
-        window.token_left(window.bytes)
-        window.token_returned(late=True)
-    assert window.bytes == 256 * KIB
-
-
-def test_windows_of_several_senders_become_equal() -> None:
-    """All see the same rotations, and begin with different windows."""
-    windows = [Window(64 * KIB, 2048 * KIB) for _ in range(3)]
-    windows[0].bytes = 1500 * KIB
-    for _ in range(1000):
-        late = sum(window.bytes for window in windows) > 600 * KIB
-        for window in windows:
-            window.token_left(window.bytes)
-            window.token_returned(late=late)
-    assert max(w.bytes for w in windows) < 1.2 * min(w.bytes for w in windows)
