@@ -31,6 +31,7 @@ from groupcomm_client.basic_connection import BasicConnection, Destinations
 from groupcomm_client.events import Received
 from groupcomm_client.thread_loop import run as complete
 from groupcomm_client.undecodable import UNDECODABLE
+from groupcomm_client.waiting import Waiting, calls, waits
 
 __all__ = ["BlockingTyped", "Typed", "TypedMessage", "WrongValue"]
 
@@ -74,10 +75,16 @@ class TypedMessage(Generic[T]):
             ) from None
 
 
-class _Codec(Generic[T]):
-    """How values of one type become data, and messages become values."""
+class Typed(Generic[T]):
+    """The calls of a connection for values of one type; made by `Connection.typed`."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, connection: BasicConnection, model: Any) -> None:
+        """Send and receive by a connection.
+
+        Raises:
+            LocalProtocolError: the type has no form in JSON.
+        """
+        self._connection = connection
         try:
             self._decoder = msgspec.json.Decoder(model)
         except TypeError as error:
@@ -112,24 +119,20 @@ class _Codec(Generic[T]):
         """
         return TypedMessage(event, self._decoder) if isinstance(event, Message) else event
 
-
-class Typed(_Codec[T]):
-    """The calls of a connection for values of one type; made by `Connection.typed`."""
-
-    def __init__(self, connection: BasicConnection, model: Any) -> None:
-        super().__init__(model)
-        self._connection = connection
-
     async def multicast(
         self,
         groups: Destinations,
         value: T,
         *,
         level: ServiceLevel = ServiceLevel.AGREED,
-        **more: Any,
+        type: int = 0,
+        self_discard: bool = False,
     ) -> None:
-        """Send a value; see `Connection.multicast`, which takes `more` as well."""
-        await self._connection.multicast(groups, self.encode(value), level=level, **more)
+        """Send a value; see `Connection.multicast`."""
+        data = self.encode(value)
+        await self._connection.multicast(
+            groups, data, level=level, type=type, self_discard=self_discard
+        )
 
     async def multicast_ordered(
         self,
@@ -137,11 +140,14 @@ class Typed(_Codec[T]):
         value: T,
         *,
         level: ServiceLevel = ServiceLevel.AGREED,
-        **more: Any,
+        type: int = 0,
+        self_discard: bool = False,
     ) -> Ordered:
         """Send a value and return its place; see `Connection.multicast_ordered`."""
         data = self.encode(value)
-        return await self._connection.multicast_ordered(groups, data, level=level, **more)
+        return await self._connection.multicast_ordered(
+            groups, data, level=level, type=type, self_discard=self_discard
+        )
 
     async def receive(self, timeout_s: float | None = None) -> Received | TypedMessage[T]:
         """Return the next event, a message with its value; see `Connection.receive`."""
@@ -153,45 +159,13 @@ class Typed(_Codec[T]):
             yield TypedMessage(message, self._decoder)
 
 
-class BlockingTyped(Generic[T]):
-    """The same for threads; made by `BlockingConnection.typed`.
+class BlockingTyped(Waiting[Typed[T]], Generic[T]):
+    """The same for threads; made by `BlockingConnection.typed`."""
 
-    Attributes:
-        awaited: the calls of an awaited connection.
-    """
-
-    def __init__(self, awaited: Typed[T]) -> None:
-        self.awaited = awaited
-
-    def multicast(
-        self,
-        groups: Destinations,
-        value: T,
-        *,
-        level: ServiceLevel = ServiceLevel.AGREED,
-        **more: Any,
-    ) -> None:
-        """Send a value; see `Connection.multicast`, which takes `more` as well."""
-        complete(self.awaited.multicast(groups, value, level=level, **more))
-
-    def multicast_ordered(
-        self,
-        groups: Destinations,
-        value: T,
-        *,
-        level: ServiceLevel = ServiceLevel.AGREED,
-        **more: Any,
-    ) -> Ordered:
-        """Send a value and return its place; see `Connection.multicast_ordered`."""
-        return complete(self.awaited.multicast_ordered(groups, value, level=level, **more))
-
-    def read(self, event: Received) -> Received | TypedMessage[T]:
-        """Return an event that was received in another way, with a value if it is a message."""
-        return self.awaited.read(event)
-
-    def receive(self, timeout_s: float | None = None) -> Received | TypedMessage[T]:
-        """Return the next event, a message with its value; see `Connection.receive`."""
-        return complete(self.awaited.receive(timeout_s))
+    multicast = waits(Typed[T].multicast)
+    multicast_ordered = waits(Typed[T].multicast_ordered)
+    read = calls(Typed[T].read)
+    receive = waits(Typed[T].receive)
 
     def messages(self) -> Iterator[TypedMessage[T]]:
         """Iterate over the messages until the connection ends, skipping other events."""

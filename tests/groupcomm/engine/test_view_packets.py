@@ -70,7 +70,7 @@ class Site:
             asked=False,
             issued=lambda *args: log.append(("notices.issued", *args)),
         )
-        self.flow = Recorded("flow", log, window=SimpleNamespace(repeated=0, bytes=1000))
+        self.flow = Recorded("flow", log, window=SimpleNamespace(repeated=0))
         self.ring = Recorded(
             "ring", log, notices=self.notices, flow=self.flow, deadline=NOW + 9, held_by_all=5
         )
