@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import user_path
 from groupcomm_client.targets import ADDRESS_VARIABLE
 
 CONTEXT_VARIABLE: Final = "GROUPCOMM_CONTEXT"
@@ -42,18 +43,24 @@ class Contexts(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def contexts_file() -> Path:
-    """Return the path of the user's file."""
-    home = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
-    return Path(home) / "groupcomm" / "contexts.json"
+    """Return the path of the user's file.
+
+    Raises:
+        ConfigError: the user has no home.
+    """
+    return user_path(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "groupcomm/contexts.json"
 
 
 def read_contexts() -> Contexts:
-    """Return the user's contexts; none without a file.
+    """Return the user's contexts; none without a file, or without a home.
 
     Raises:
         ConfigError: the file cannot be read, or is damaged.
     """
-    path = contexts_file()
+    try:
+        path = contexts_file()
+    except ConfigError:
+        return Contexts()
     try:
         return msgspec.json.decode(path.read_bytes(), type=Contexts)
     except FileNotFoundError:
@@ -66,7 +73,8 @@ def write_contexts(contexts: Contexts) -> None:
     """Replace the user's file.
 
     Raises:
-        OSError: it cannot be written.
+        ConfigError: the user has no home.
+        OSError: the file cannot be written.
     """
     path = contexts_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -139,7 +139,7 @@ def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyError
         return known(uid)
 
-    for name in ("HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "STATE_DIRECTORY"):
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "STATE_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", all_but_one)
     for name in ("getuid", "geteuid"):
@@ -155,6 +155,13 @@ def test_who_gives_all_paths_needs_no_home(
     assert check(tmp_path, text, capsys=capsys)[0] == 0, "another folder is there for sockets"
     status, _, told = tell("status")
     assert (status, f"cannot connect to /run/user/{UNKNOWN}/groupcomm" in told) == (3, True), told
+
+
+@pytest.mark.usefixtures("homeless")
+def test_contexts_need_a_home_to_be_kept_and_none_to_be_read() -> None:
+    assert tell("context", "list")[:2] == (0, "")
+    status, _, told = tell("context", "add", "x", "--address", "/x.sock")
+    assert (status, "the home folder is not known: set HOME" in told) == (2, True), told
 
 
 @pytest.mark.usefixtures("homeless")
