@@ -279,7 +279,7 @@ class SpreadSession:
     def _read_equal(self, heard: memoryview, at: int) -> int:
         """Read messages with the head and the names of the last one; return their size.
 
-        Most messages are such: without this one would cost as much as all else in its daemon.
+        Most messages are such, and to translate each by itself takes many times as long.
         """
         last, begin = self._last, self._begin
         if last is None or not begin or self._head is not None:
