@@ -134,6 +134,11 @@ class Joiner:
         self.joined += len(found)
         return found
 
+    def segments_of(self, source: Hashable, name: bytes) -> int:
+        """Return how many segments of an incomplete train are kept; 0 without one (train_of)."""
+        train = self._of.get(source, {}).get(name)
+        return len(train.segments) if train is not None else 0
+
     def _accept(self, source: Hashable, segment: bytes) -> bytes | None:
         """Accept one segment; return the datagram that it completes."""
         if (

@@ -94,9 +94,12 @@ class SegmentedSends:
         """
         if arrived[:1] != b"%c" % SEGMENT_VERSION:
             return arrived
-        name, kept = train_of(arrived), self.joiner.kept_bytes
-        joined = self.joiner.accept_untrusted(arrived[_SENDER], bytes(arrived), len(arrived))
-        if type(arrived) is Forged and (joined or kept != self.joiner.kept_bytes):
+        source, name = arrived[_SENDER], train_of(arrived)
+        before = self.joiner.segments_of(source, name)
+        if not before:  # an earlier train of this name may have been given up
+            self._damaged.discard(name)
+        joined = self.joiner.accept_untrusted(source, bytes(arrived), len(arrived))
+        if type(arrived) is Forged and (joined or self.joiner.segments_of(source, name) > before):
             self._damaged.add(name)
         if not joined:
             return None

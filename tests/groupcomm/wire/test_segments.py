@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.security.layout import HEAD_BYTES
+from groupcomm.sim.faults.paths import Forged
+from groupcomm.sim.network.segments import SegmentedSends
 from groupcomm.wire.segments import (
     MAX_KEPT_BYTES,
     MAX_SEGMENTS,
@@ -134,6 +136,31 @@ def test_a_train_never_gets_longer_than_a_datagram() -> None:
         assert not joiner.accept_untrusted("a", segment, len(segment))
         assert joiner.kept_bytes < 2 * 65_507
     assert joiner.given_up == (MAX_SEGMENTS - 1) // 2
+
+
+def test_the_simulator_knows_a_train_that_a_forged_segment_began_by_displacing_a_like_one() -> None:
+    """Simulator seed 829 with segments: what both trains took was the same, so their exchange was
+    not seen, and a datagram that the forged segment had spoiled counted as a valid one (D8).
+    """
+    sends = SegmentedSends()
+    for counter in range(1, TRAINS_OF_SOURCE + 1):
+        assert sends.join(cut(datagram(3000, counter))[0]) is None
+    first, *others = cut(datagram(3000, TRAINS_OF_SOURCE + 1))
+    kept = sends.joiner.kept_bytes
+    assert sends.join(Forged(first[:-1] + bytes((first[-1] ^ 1,)))) is None
+    assert (sends.joiner.kept_bytes, sends.joiner.given_up) == (kept, 1)
+    assert [type(sends.join(each)) for each in others] == [type(None), Forged]
+
+
+def test_the_simulator_forgets_a_forged_segment_with_its_train() -> None:
+    sends = SegmentedSends()
+    segments = cut(datagram(3000))
+    sends.join(Forged(segments[0][:-1] + bytes((segments[0][-1] ^ 1,))))
+    for counter in range(2, TRAINS_OF_SOURCE + 2):
+        sends.join(cut(datagram(3000, counter))[0])
+    joined = [sends.join(each) for each in segments]
+    assert joined == [None, None, datagram(3000)]
+    assert type(joined[-1]) is bytes
 
 
 def test_each_source_has_so_many_trains_and_displaces_only_its_own() -> None:
