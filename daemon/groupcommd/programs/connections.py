@@ -63,15 +63,15 @@ LEAST_BYTES: Final = 4096
 MOST_EARLIER: Final = 32
 """Connections that are read before another one, as their bytes have come before."""
 
-READS_A_ROUND: Final = 64
-"""Reads in one round of the event loop, some 2 ms: the others are left to the next rounds."""
+READS_A_ROUND: Final = 32
+"""Reads in one round of the event loop, some 1 ms: the others are left to the next rounds."""
 
 WRITE_BYTES: Final = 256 * 1024
 
-WRITES_A_TURN: Final = 256
-"""Connections that one turn writes to, some 1.5 ms; the others have theirs in the next rounds."""
+WRITES_A_TURN: Final = 128
+"""Connections that one turn writes to, some 0.8 ms; the others have theirs in the next rounds."""
 
-WRITE_S: Final = 0.003
+WRITE_S: Final = 0.002
 """The time after which a turn writes to no further connection: some get much, as Spread's do."""
 
 LATE_WRITES: Final = 16
