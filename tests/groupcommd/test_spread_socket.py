@@ -47,3 +47,21 @@ def test_a_turn_ends_though_the_socket_would_take_more(
         sizes.append(len(ours.recv(2**20)))
     assert taken == size, "all frames, in the last turn"
     assert max(sizes) < TURN_BYTES + 2 * PIECE_BYTES, "a piece more, as it was translated"
+
+
+def test_a_read_that_is_full_may_have_left_something(
+    ends: tuple[socket.socket, SpreadSocket],
+) -> None:
+    """Else the rest of a large message would wait for what comes behind it."""
+    ours, end = ends
+    ours.sendall(request(layout.AGREED, [b"room"], bytes(10_000)))
+    assert not end.more
+    for _ in range(10):
+        with pytest.raises(BlockingIOError):
+            end.recv(1000)
+        assert end.more, "a part of the message waits in the socket"
+    assert end.recv(1000)
+    assert not end.more
+    with pytest.raises(BlockingIOError):
+        end.recv(1000)
+    assert not end.more
