@@ -441,7 +441,7 @@ class Service:
             self._measure_path()
             if self._expiry.end_expired():
                 self.turn()
-            self.connections.end_vanished()
+            await self.connections.end_vanished()
             with self.loop.step("checked what is checked each second"):
                 status = self._check(now)
             self.locked_out = self._keys.check(status)

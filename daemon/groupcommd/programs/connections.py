@@ -78,6 +78,9 @@ WRITE_S: Final = 0.002
 LATE_WRITES: Final = 16
 """Writes between two turns, once sockets accept more; other sockets are left to the turns."""
 
+LOOKS_A_ROUND: Final = 500
+"""Connections that are looked at in one round of the event loop."""
+
 ACCEPT_PAUSE_S: Final = 0.1
 
 MAX_TURNED_AWAY: Final = 16
@@ -469,16 +472,19 @@ class Connections:
         if later:
             self._unfed.set()
 
-    def end_vanished(self) -> None:
+    async def end_vanished(self) -> None:
         """End the connections to hosts that do not answer; to be called once a second.
 
         Programs that send heartbeats are watched by the core. This is for Spread's, and for those
         whose output is in the way, so that the core does not read.
         """
         timeout_s = self.session_timeout_s
-        for connection in list(self._open.values()) if timeout_s else ():
+        for count, connection in enumerate(list(self._open.values()) if timeout_s else (), 1):
+            if not count % LOOKS_A_ROUND:
+                await trio.lowlevel.checkpoint()
             watched = connection.writing or isinstance(connection.socket, SpreadSocket)
-            if watched and is_unanswered(connection.plain, timeout_s):
+            is_open = connection.state is not ConnectionState.CLOSED
+            if is_open and watched and is_unanswered(connection.plain, timeout_s):
                 self.vanished += 1
                 connection.scope.cancel()
                 self.log.line(
