@@ -64,7 +64,7 @@ class SpreadSocket:
         self._session = session
         self._frames: deque[Raw] = deque()  # not translated yet
         self._unsent: list[Raw] = []
-        self._full = False  # the last read got as much as it might
+        self._unread = False  # whether the socket may have bytes of which the system has told
         self._owed = 0  # the size of the frames in these bytes
         self._skipped = 0  # messages of this session
 
@@ -75,7 +75,7 @@ class SpreadSocket:
     @property
     def more(self) -> bool:
         """Return whether the next call of `recv` may find something if nothing new comes."""
-        return self._session.ahead or self._full
+        return self._session.ahead or self._unread
 
     def pop_spent(self) -> Price:
         """Return the price of the messages that were translated since the last call."""
@@ -97,10 +97,12 @@ class SpreadSocket:
                 " send messages whole"
             )
         raw = b""
-        if not self._session.ahead:
-            self._full = False
+        if self._session.ahead:
+            self._unread = True  # bytes may have come meanwhile
+        else:
+            self._unread = False
             raw = self._socket.recv(size)
-            self._full = len(raw) == size
+            self._unread = len(raw) == size
             if not raw:
                 return b""
         try:
