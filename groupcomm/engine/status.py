@@ -15,6 +15,7 @@ from groupcomm.engine.counters import DatagramStatus, TrafficStatus
 from groupcomm.engine.drain import DrainStatus
 from groupcomm.engine.keys import KeyStatus
 from groupcomm.engine.view import RingStatus
+from groupcomm.facts import fact
 from groupcomm.link.link import LinkStatus
 from groupcomm.membership.peer import PeerStatus
 from groupcomm.membership.reservation import DiskStatus
@@ -23,6 +24,7 @@ from groupcomm.ring.counts import RingCounts
 from groupcomm.session.daemon_session import SessionStatus
 
 __all__ = [
+    "AccessStatus",
     "ClockStatus",
     "DatagramStatus",
     "DiskStatus",
@@ -41,11 +43,10 @@ class ClockStatus:
 
     Attributes:
         reading: the present reading, microseconds.
-        jumps: the number of times that the wall clock was set.
     """
 
     reading: int
-    jumps: int
+    jumps: int = fact("clock_jumps_total", "Number of times that the wall clock was set.")
 
 
 @attrs.frozen(kw_only=True)
@@ -60,9 +61,7 @@ class Status(MembershipStatus):
         roster: the roster that counts, as plain values; see RosterManager.describe.
         ring, links: the ring and the links of the present view; None and () without one.
         token: the counts of the token and of repairs in the ring, over all views.
-        programs: the number of sessions whose programs are there.
-        output_bytes, backlog_bytes: the sums over these; see SessionStatus.
-        backlog_work: the most of any of these.
+        programs: of those whose programs are there; so are the figures below.
         sessions: those of these that were asked for; see `DaemonCore.status`.
         silent_programs: the number of sessions that were ended as nothing came from their programs.
         drain: the progress of the drain; None if the daemon is not about to stop.
@@ -78,10 +77,18 @@ class Status(MembershipStatus):
     ring: RingStatus | None
     links: tuple[LinkStatus, ...]
     token: RingCounts
-    programs: int
-    output_bytes: int
-    backlog_bytes: int
-    backlog_work: int
+    programs: int = fact("sessions", "Sessions of programs.")
+    output_bytes: int = fact(
+        "session_output_bytes", "Output that waits to be read by all programs together."
+    )
+    backlog_bytes: int = fact(
+        "session_backlog_bytes", "Messages of all programs together that wait for a number."
+    )
+    backlog_work: int = fact(
+        "session_backlog_work",
+        "Units of work that these messages are about to cause (docs/security.md): the most of any"
+        " program; a session's next requests wait at 1,024.",
+    )
     sessions: tuple[SessionStatus, ...]
     access: AccessStatus
     traffic: TrafficStatus

@@ -33,6 +33,7 @@ from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
+from groupcomm.facts import fact
 from groupcomm.groups.carried import CarriedGroups, OwnAnnouncement
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.groups.table import Member
@@ -74,7 +75,6 @@ class RingStatus:
         held: for each ring of the view the number up to which all packets are here.
         frontiers_least: the stamp up to which all daemons of the view hold everything.
         token_losses, token_retransmissions: their numbers in this view.
-        waiting_bundles: the number of bundles without a number.
     """
 
     token: str
@@ -84,7 +84,9 @@ class RingStatus:
     frontiers_least: int
     token_losses: int
     token_retransmissions: int
-    waiting_bundles: int
+    waiting_bundles: int = fact(
+        "queue_bundles", "Bundles of this daemon's programs that wait for a number of the ring."
+    )
 
 
 @attrs.frozen

@@ -1,0 +1,52 @@
+"""Facts: what the fields of a status tell operators.
+
+A field says it where it is declared::
+
+    visits: int = fact("token_visits_total", "Visits of the token.", default=0)
+
+Metrics and their page are made of these, and the status as JSON of the fields.
+"""
+
+from typing import Any, NamedTuple
+
+import attrs
+
+
+class Fact(NamedTuple):
+    """A metric of one field, or of several fields that differ in the value of its label.
+
+    Attributes:
+        name: its name: that of a counter ends with ``_total``, before which the unit stands.
+        help: its meaning.
+        label: the name of its label; "" without one.
+    """
+
+    name: str
+    help: str
+    label: str
+
+
+def fact(name: str, help_: str, label: str = "", value: str = "", **options: Any) -> Any:
+    """Return a field of a class of attrs that is a metric.
+
+    Args:
+        name: the name of the metric, without ``groupcomm_``.
+        help_: its meaning.
+        label: its label, if it has several values.
+        value: that of the label for this field; "" if the field has a mapping with all of them, or
+            there is an object for each.
+        options: for `attrs.field`.
+    """
+    return attrs.field(
+        metadata={"fact": (Fact(f"groupcomm_{name}", help_, label), value)}, **options
+    )
+
+
+def facts_of(status: type) -> dict[Fact, dict[str, str]]:
+    """Return the facts of a class: of each the names of its fields, by the value of the label."""
+    found: dict[Fact, dict[str, str]] = {}
+    for field in attrs.fields(status):
+        if "fact" in field.metadata:
+            told, value = field.metadata["fact"]
+            found.setdefault(told, {})[value] = field.name
+    return found
