@@ -12,9 +12,9 @@ from typing import Final
 import attrs
 
 from groupcomm.events import Refused
-from groupcomm.facts import fact
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import LEVELS
+from groupcomm.metrics import metric
 from groupcomm.security.access import Access, Verb, own_name
 from groupcomm.security.quotas import Bound, Quotas
 from groupcomm.session.daemon_session import DaemonSession
@@ -48,7 +48,7 @@ class AccessStatus:
     """
 
     rules: int
-    refused: Mapping[str, int] = fact(
+    refused: Mapping[str, int] = metric(
         "requests_refused_total", "Requests of programs that rules have refused.", "verb"
     )
     bounds: Mapping[str, int]

@@ -11,8 +11,8 @@ from typing import Final
 import attrs
 
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
-from groupcomm.facts import fact
 from groupcomm.level import ServiceLevel
+from groupcomm.metrics import metric
 from groupcomm.ring.counts import RingCounts
 from groupcomm.wire.bundle import Bundle, BundleKind
 
@@ -22,14 +22,14 @@ similar."""
 
 
 _datagrams = partial(
-    fact,
+    metric,
     "datagrams_total",
     "Datagrams of daemons; a multicast counts once.",
     "direction",
     default=0,
 )
 _ignored = partial(
-    fact,
+    metric,
     "datagrams_ignored_total",
     "Valid datagrams of no use: of other views, too old, or a second time.",
     "reason",
@@ -49,7 +49,7 @@ class DatagramStatus:
 
     sent: int = _datagrams("sent")
     received: int = _datagrams("received")
-    rejected: Counter[str] = fact(
+    rejected: Counter[str] = metric(
         "datagrams_rejected_total",
         "Datagrams that were dropped unread, by reason (docs/operating.md).",
         "reason",
@@ -58,7 +58,7 @@ class DatagramStatus:
     foreign: int = _ignored("foreign")
     stale: int = _ignored("stale")
     duplicates: int = _ignored("duplicate")
-    violations: Counter[str] = fact(
+    violations: Counter[str] = metric(
         "protocol_violations_total",
         "Valid datagrams whose contents break the protocol.",
         "kind",

@@ -9,6 +9,8 @@ continue from one view of the daemons to the next.
 from collections.abc import Iterable, Sequence
 from math import inf
 
+import attrs
+
 from groupcomm.clocks.stamp import Position
 from groupcomm.engine.acceptance import Acceptance
 from groupcomm.engine.admission import Admission
@@ -34,6 +36,7 @@ from groupcomm.errors import Code
 from groupcomm.events import DaemonStopping, DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
+from groupcomm.metrics import metric
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.security.quotas import Quotas
@@ -55,6 +58,7 @@ from groupcomm.session.daemon_session import (
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bundle, leave_bundle
+from groupcomm.wire.packet import Raw
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
@@ -64,6 +68,31 @@ _OPEN = DaemonSessionState.OPEN
 
 RECORD_HEAD_BYTES = 14
 """The bytes of a bundle's record besides its body, its user's name and its targets."""
+
+
+@attrs.frozen(kw_only=True, slots=False)  # without slots it can be a part of `Status`
+class ProgramsStatus:
+    """The sessions whose programs are there.
+
+    Attributes:
+        sessions: those of them that were asked for; see `DaemonCore.status`.
+        silent_programs: the number of sessions that were ended as nothing came from their programs.
+    """
+
+    programs: int = metric("sessions", "Sessions of programs.")
+    output_bytes: int = metric(
+        "session_output_bytes", "Output that waits to be read by all programs together."
+    )
+    backlog_bytes: int = metric(
+        "session_backlog_bytes", "Messages of all programs together that wait for a number."
+    )
+    backlog_work: int = metric(
+        "session_backlog_work",
+        "Units of work that these messages are about to cause (docs/security.md): the most of any"
+        " program; a session's next requests wait at 1,024.",
+    )
+    sessions: tuple[SessionStatus, ...]
+    silent_programs: int
 
 
 class LocalSessions:
@@ -221,9 +250,36 @@ class LocalSessions:
         soon = min(self.intake.due, output.held.due, output.slow_receivers.due)
         return min(soon, names.due, watches.due, self.acceptance.due)
 
-    def served(self) -> list[DaemonSession]:
-        """Return the sessions whose programs are there."""
-        return [session for session in self.by_connection.values() if session.has_client]
+    def status(self, least_output: float) -> ProgramsStatus:
+        """Return the facts about all programs, and those of sessions with so much output."""
+        count = output_bytes = backlog_bytes = backlog_work = 0
+        shown = []
+        for session in self.by_connection.values():
+            if session.has_client:
+                count += 1
+                output_bytes += (waiting := session.output_bytes)
+                backlog_bytes += session.backlog_bytes
+                backlog_work = max(backlog_work, session.backlog_work)
+                if waiting >= least_output:
+                    shown.append(session.status())
+        return ProgramsStatus(
+            programs=count,
+            output_bytes=output_bytes,
+            backlog_bytes=backlog_bytes,
+            backlog_work=backlog_work,
+            sessions=tuple(shown),
+            silent_programs=self.watches.ended,
+        )
+
+    def pop_output(self, connection: int, limit: int) -> list[Raw]:
+        """Return parts of whole frames for a client, until `limit` bytes are reached."""
+        session = self.by_connection.get(connection)
+        if session is None:
+            return []
+        parts = session.pop_output(limit)
+        if parts and session.watch is not None:
+            session.watch.sent_at = self.now
+        return parts
 
     def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
         """Return those of these sessions whose programs are there, for operators."""

@@ -48,9 +48,19 @@ class Storage:
         self._mark = self._keys = self._roll = self._roster = False
 
     @property
-    def may_begin(self) -> bool:
-        """Return whether no write of keys, identities or rosters is under way."""
-        return not (self._keys or self._roll or self._roster)
+    def is_wanted(self) -> bool:
+        """Return whether a part wants something stored; it may be under way."""
+        keys, rosters = self._key_manager, self._roster_manager
+        return self._reservation.to_store is not None or keys.unstored or rosters.unstored
+
+    def is_due(self, now: float) -> bool:
+        """Return whether keys, identities or a roster have to be stored, and can be at once."""
+        if self._keys or self._roll or self._roster:
+            return False
+        rosters = self._roster_manager
+        return self._key_manager.unstored or (
+            rosters.unstored and rosters.to_store(now) is not None
+        )
 
     def begin(self, now: float) -> list[Store]:
         """Return the writes that begin now."""

@@ -15,11 +15,11 @@ import attrs
 
 from groupcomm.config.view import SAFE_PACKET_BYTES
 from groupcomm.errors import ProtocolViolation
-from groupcomm.facts import fact
 from groupcomm.link.acknowledgements import InFlight, ReceivedNumbers
 from groupcomm.link.congestion import GRANULARITY_S, Bandwidth, RoundTrip
 from groupcomm.link.path_mtu import PathMtu, Reassembly, cut
 from groupcomm.link.queue import FairQueue, NoticeQueue, Queued
+from groupcomm.metrics import metric
 from groupcomm.wire.link import (
     LINK_BYTES,
     PROBE_BYTES,
@@ -55,29 +55,33 @@ class LinkStatus:
     carries_bytes: int
     most_bytes: int
     narrow: bool
-    round_trip_s: float = fact(
+    round_trip_s: float = metric(
         "link_round_trip_seconds",
         "Smoothed round trip of a link that ends at this daemon.",
         "peer",
     )
-    rate: float = fact("link_rate_bytes", "Best recent rate of a link, in bytes a second.", "peer")
-    sent: int = fact(
+    rate: float = metric(
+        "link_rate_bytes", "Best recent rate of a link, in bytes a second.", "peer"
+    )
+    sent: int = metric(
         "link_packets_total",
         "Packets sent over a link in this view; each attempt counts.",
         "peer",
     )
-    lost: int = fact(
+    lost: int = metric(
         "link_packets_lost_total",
         "Packets among them that were lost; both counts start again with each view.",
         "peer",
     )
-    in_flight_bytes: int = fact(
+    in_flight_bytes: int = metric(
         "link_in_flight_bytes",
         "Bytes that were sent over a link and are not acknowledged yet.",
         "peer",
     )
-    waiting_bytes: int = fact("link_queue_bytes", "Bytes that wait to be sent over a link.", "peer")
-    dropped: int = fact(
+    waiting_bytes: int = metric(
+        "link_queue_bytes", "Bytes that wait to be sent over a link.", "peer"
+    )
+    dropped: int = metric(
         "link_packets_dropped_total",
         "UNRELIABLE packets that found no room in a link's queue.",
         "peer",

@@ -17,7 +17,7 @@ import attrs
 
 from groupcomm.config.view import Start
 from groupcomm.errors import ProtocolViolation
-from groupcomm.facts import fact
+from groupcomm.metrics import metric
 
 LEAD_US: Final = 2_000_000
 """A mark is written this far ahead of physical time: the daemons of a cluster that starts together
@@ -70,16 +70,16 @@ class DiskStatus:
         aside: others are in a view that needs a mark which the disk does not hold yet.
     """
 
-    write_s: float = fact(
+    write_s: float = metric(
         "disk_write_seconds", "Longest time of recent writes to the state folder."
     )
     asked_at: float | None
     error: str | None
-    spare: int = fact(
+    spare: int = metric(
         "disk_spare_marks",
         "View counters that the disk holds for this daemon and that are not used.",
     )
-    aside: bool = fact(
+    aside: bool = metric(
         "disk_aside",
         "1 while the daemon stands aside from a view until its disk has answered.",
     )

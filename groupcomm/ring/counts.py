@@ -2,7 +2,7 @@
 
 import attrs
 
-from groupcomm.facts import fact
+from groupcomm.metrics import metric
 
 
 @attrs.define
@@ -14,18 +14,20 @@ class RingCounts:
         rotations_s: the time of these rotations, all together, in seconds.
     """
 
-    visits: int = fact(
+    visits: int = metric(
         "token_visits_total", "Number of times that the token has come to this daemon.", default=0
     )
     rotations: int = 0
     rotations_s: float = 0.0
-    repeated_packets: int = fact(
+    repeated_packets: int = metric(
         "packets_repeated_total",
         "Packets that this daemon sent again to its ring, as another daemon lacked them.",
         default=0,
     )
-    repeated_bytes: int = fact("packet_repeated_bytes_total", "Bytes of these packets.", default=0)
-    repeated_tokens: int = fact(
+    repeated_bytes: int = metric(
+        "packet_repeated_bytes_total", "Bytes of these packets.", default=0
+    )
+    repeated_tokens: int = metric(
         "tokens_repeated_total",
         "Copies sent of tokens that nothing showed to have arrived.",
         default=0,

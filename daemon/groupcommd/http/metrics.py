@@ -1,6 +1,6 @@
 """The metrics of a daemon: one table with the name, type, labels, help and source of each.
 
-Rows are made of the fields of statuses that say what they tell (groupcomm/facts.py); those that
+Rows are made of the fields of statuses that say what they tell (groupcomm/metrics.py); those that
 need more than one attribute stand here. Names and units follow the conventions of Prometheus:
 seconds, bytes, totals. Nothing is counted here: values are read from a snapshot at a request.
 docs/metrics.md is made of this table. No label has a value that programs choose freely, except for
@@ -27,9 +27,9 @@ from groupcomm.engine.status import (
     LinkStatus,
     RingStatus,
 )
-from groupcomm.facts import facts_of
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import MembershipState
+from groupcomm.metrics import metrics_of
 from groupcomm.ring.counts import RingCounts
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.host.loop_watch import LONG_S
@@ -89,15 +89,15 @@ def _all(value: Value) -> list[Sample]:
     return [] if value is None else [((), value)]
 
 
-def _facts(status: type, read: Callable[[Snapshot], object]) -> Iterator[Metric]:
+def _of_fields(status: type, read: Callable[[Snapshot], object]) -> Iterator[Metric]:
     """Yield the metrics that the fields of a class tell of.
 
     Args:
         status: the class.
         read: returns an object of it, or several by the value of their label.
     """
-    for fact, fields in facts_of(status).items():
-        yield _metric(fact.name, fact.help, partial(_values, read, fields), fact.label)
+    for family, fields in metrics_of(status).items():
+        yield _metric(family.name, family.help, partial(_values, read, fields), family.label)
 
 
 def _values(read: Callable[[Snapshot], object], fields: Mapping[str, str], s: Snapshot) -> Any:
@@ -356,21 +356,21 @@ METRICS: Final[tuple[Metric, ...]] = (
         read=lambda s: [((), s.history.changes)],
     ),
     # ring
-    *_facts(RingCounts, lambda s: s.status.token),
+    *_of_fields(RingCounts, lambda s: s.status.token),
     Metric(
         name="groupcomm_token_rotation_seconds",
         kind="summary",
         help="Durations of rotations of the token in which it rested nowhere.",
         read=lambda s: [((), (s.status.token.rotations, s.status.token.rotations_s))],
     ),
-    *_facts(RingStatus, lambda s: s.status.ring or {}),
+    *_of_fields(RingStatus, lambda s: s.status.ring or {}),
     _metric(
         "groupcomm_unstable_packets",
         "Packets of the ring that are held here, and not yet known to be held by all its daemons.",
         _unstable,
     ),
     # links that end here
-    *_facts(LinkStatus, _links),
+    *_of_fields(LinkStatus, _links),
     _metric(
         "groupcomm_link_packet_bytes",
         "Size of the largest packets that pass over a link.",
@@ -400,7 +400,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         labels=("level",),
         read=_delays,
     ),
-    *_facts(DatagramStatus, lambda s: s.status.datagrams),
+    *_of_fields(DatagramStatus, lambda s: s.status.datagrams),
     _metric(
         "groupcomm_datagram_bytes_total",
         "Bytes of datagrams; one to several daemons counts for each that gets its own copy.",
@@ -457,7 +457,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "cause",
     ),
     # programs
-    *_facts(Status, lambda s: s.status),
+    *_of_fields(Status, lambda s: s.status),
     _metric(
         "groupcomm_connections", "Connections of programs.", lambda s: len(s.parts.connections)
     ),
@@ -477,7 +477,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Sessions that were ended as nothing has come from their programs (docs/session.md).",
         lambda s: s.status.silent_programs + s.parts.connections.vanished,
     ),
-    *_facts(AccessStatus, lambda s: s.status.access),
+    *_of_fields(AccessStatus, lambda s: s.status.access),
     _metric(
         "groupcomm_bounds_reached_total",
         "What was refused at a bound: joins, by its key in clients.quotas; and half_messages, the"
@@ -503,7 +503,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _metric("groupcomm_groups", "Groups that have members.", _groups),
     _metric("groupcomm_group_members", "Members of all groups together.", _members),
     # disk and clock
-    *_facts(DiskStatus, lambda s: s.status.disk),
+    *_of_fields(DiskStatus, lambda s: s.status.disk),
     _metric(
         "groupcomm_disk_wait_seconds",
         "Time for which the present write has waited for the disk.",
@@ -514,7 +514,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "1 if the last write to the state folder failed.",
         lambda s: float(s.status.disk.error is not None),
     ),
-    *_facts(ClockStatus, lambda s: s.status.clock),
+    *_of_fields(ClockStatus, lambda s: s.status.clock),
     _metric(
         "groupcomm_clock_offset_seconds",
         "Lead of the wall clock over the time of the cluster.",
@@ -534,6 +534,6 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: s.files.certificates_end,
         "listener",
     ),
-    *_facts(HttpCounts, lambda s: s.http),
+    *_of_fields(HttpCounts, lambda s: s.http),
 )
 """All metrics, in the order in which they are shown."""
