@@ -105,9 +105,8 @@ class DaemonCore:
         self.counters, self.sender, self._segments = parts.counters, parts.sender, parts.segments
         self.sessions, self.submitter = parts.sessions, parts.submitter
         self.key_manager, self.roster_manager = parts.key_manager, parts.roster_manager
-        self.reservation, self._storage = parts.reservation, parts.storage
-        self.physical = parts.physical
-        self._protection = parts.protection
+        self.reservation, self.physical = parts.reservation, parts.physical
+        self._storage, self._protection = parts.storage, parts.protection
         self.why_name_taken = self.sessions.why_name_taken
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
@@ -186,7 +185,8 @@ class DaemonCore:
         if counters.latest:
             output.dropped, counters.latest = counters.latest, []
             output.rejected = counters.bad - bad
-        if self._storage.is_wanted:
+        keys, rosters = self.key_manager, self.roster_manager
+        if self.reservation.to_store is not None or keys.unstored or rosters.unstored:
             output.store = self._storage.begin(now)
         return output
 
@@ -272,7 +272,8 @@ class DaemonCore:
         if self.membership.state is MembershipState.LEFT:
             output.over = self.leaving.pop_end(self.roster_manager.record.agreed)
         self._set_deadline()
-        if self._storage.is_due(self._now):
+        keys, rosters = self.key_manager, self.roster_manager
+        if (keys.unstored or rosters.unstored) and self._storage.is_due(self._now):
             self.deadline = self._now  # a delivered bundle has changed the keys or the roster
 
     def _step_view(self, now: float, *, clients: bool) -> None:
@@ -335,7 +336,10 @@ class DaemonCore:
         If they have fewer bytes there is nothing more. If all senders have waited for this client
         to read and need wait no more, `deadline` is now.
         """
-        parts = self.sessions.pop_output(connection, limit)
+        session = self.sessions.by_connection.get(connection)
+        if session is None:
+            return []
+        parts = session.pop_output(limit, self._now)
         blocked = self.view_state is not None and self.view_state.ring.flow.blocked
         if blocked and not self.sessions.slow_receivers:
             self.deadline = self._now
@@ -365,15 +369,8 @@ class DaemonCore:
 
     def status(self, now: float, *, least_output: float = inf) -> Status:
         """Return all facts but groups; of sessions those with so many bytes of output at least."""
-        return make_status(
-            self._parts,
-            self.membership,
-            self.view_state,
-            self.drain,
-            self.config,
-            now,
-            least_output,
-        )
+        view, drain, config = self.view_state, self.drain, self.config
+        return make_status(self._parts, self.membership, view, drain, config, now, least_output)
 
     def members(self, group: str) -> Sequence[Member]:
         """Return the members of a group, in the order in which they joined; () if it has none."""

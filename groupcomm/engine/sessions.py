@@ -55,16 +55,19 @@ from groupcomm.session.daemon_session import (
     SessionLimits,
     SessionStatus,
 )
+from groupcomm.session.frames import Capability
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bundle, leave_bundle
-from groupcomm.wire.packet import Raw
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
 _JOIN = BundleKind.JOIN
 _OPEN = DaemonSessionState.OPEN
+_STOPPING, _HEARTBEATS = int(Capability.STOPPING), int(Capability.HEARTBEATS)
+_REFUSALS, _BOUNDS = int(Capability.REFUSALS), int(Capability.BOUNDS)
+_ACCEPTED = int(Capability.ACCEPTED)
 
 RECORD_HEAD_BYTES = 14
 """The bytes of a bundle's record besides its body, its user's name and its targets."""
@@ -232,7 +235,7 @@ class LocalSessions:
 
     def _push_stopping(self, session: DaemonSession) -> None:
         """Tell a session that the daemon is about to stop, if its client understands that."""
-        if session.asked.stopping:
+        if session.asked.wishes & _STOPPING:
             within_s = max(0.0, self._stops_at - self._output.now)
             notice = DaemonStopping(within_s=within_s, addresses=self._others)
             self._push(session, (encode_stopping(notice),))
@@ -270,16 +273,6 @@ class LocalSessions:
             sessions=tuple(shown),
             silent_programs=self.watches.ended,
         )
-
-    def pop_output(self, connection: int, limit: int) -> list[Raw]:
-        """Return parts of whole frames for a client, until `limit` bytes are reached."""
-        session = self.by_connection.get(connection)
-        if session is None:
-            return []
-        parts = session.pop_output(limit)
-        if parts and session.watch is not None:
-            session.watch.sent_at = self.now
-        return parts
 
     def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
         """Return those of these sessions whose programs are there, for operators."""
@@ -392,7 +385,7 @@ class LocalSessions:
                 self._questions.append((session.connection, request.text))
         elif isinstance(request, Hello):
             self._output.note_wishes(session)
-            if request.heartbeats:
+            if request.wishes & _HEARTBEATS:
                 session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)
             if self.admission.admits(session, request.user, self._output.now):
@@ -457,7 +450,7 @@ class LocalSessions:
             return True
         session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
-        if session.asked.accepted:
+        if session.asked.wishes & _ACCEPTED:
             self.acceptance.note_done(session.connection, self.now)
         if refused.verb:
             self._refuse(session, refused)
@@ -465,8 +458,9 @@ class LocalSessions:
 
     def _refuse(self, session: DaemonSession, refused: Refused) -> None:
         """Tell a session of a refusal; end it if its client does not understand refusals."""
-        if session.asked.refusals:
-            self._push(session, (encode_refused(refused, bounds=session.asked.bounds),))
+        if session.asked.wishes & _REFUSALS:
+            bounds = bool(session.asked.wishes & _BOUNDS)
+            self._push(session, (encode_refused(refused, bounds=bounds),))
             session.note_reply()
         else:
             self._end(session, Code.ILLEGAL_GROUP, str(refused))
@@ -599,7 +593,7 @@ class LocalSessions:
             session = self.by_connection.get(bundle.session)
             if session is not None:
                 session.note_left(bundle)
-                if session.asked.accepted:
+                if session.asked.wishes & _ACCEPTED:
                     self.acceptance.note_done(bundle.session, self.now)
         return taken
 
@@ -608,7 +602,7 @@ class LocalSessions:
         session = self.by_connection.get(bundle.session)
         if session is None or not bundle.message:  # only bundles of clients have message numbers
             return False
-        if session.asked.accepted:
+        if session.asked.wishes & _ACCEPTED:
             self.acceptance.note_numbered(bundle, bundle.packet.number)
         return session.note_numbered(bundle)
 
@@ -637,7 +631,7 @@ class LocalSessions:
             self._cut_off(session, before)
         if session.watch is not None:
             self.watches.begin(session, self.now, self.limits.session_timeout_s)
-        if session.asked.accepted:
+        if session.asked.wishes & _ACCEPTED:
             self._push(session, (encode_accepted(0),))  # so that its client knows that it is told
         early, session.early = session.early, []
         for frame, droppable in early:

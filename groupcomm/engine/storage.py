@@ -47,12 +47,6 @@ class Storage:
         # Whether a write of each kind is in progress.
         self._mark = self._keys = self._roll = self._roster = False
 
-    @property
-    def is_wanted(self) -> bool:
-        """Return whether a part wants something stored; it may be under way."""
-        keys, rosters = self._key_manager, self._roster_manager
-        return self._reservation.to_store is not None or keys.unstored or rosters.unstored
-
     def is_due(self, now: float) -> bool:
         """Return whether keys, identities or a roster have to be stored, and can be at once."""
         if self._keys or self._roll or self._roster:
