@@ -372,6 +372,24 @@ def test_a_group_that_loses_a_member_has_another_view_even_if_that_one_is_back()
     assert session.translate(view) == b""
 
 
+@pytest.mark.parametrize("joiner", [ANN, BEN, CAT])
+def test_who_joins_while_a_view_ends_learns_of_members_that_will_be_lost(joiner: MemberId) -> None:
+    """Also who is a member already, when one of a lost daemon joins last."""
+    session = opened()
+    if joiner != ANN:
+        session.translate(encode_view(group_view(Cause.JOIN, [ANN], changed=(ANN,))))
+    together = encode_origins({"a": 0, "b": 0})
+    assert session.translate(together + encode_transition()) == b""
+    members = [ANN, joiner] if joiner != ANN else [ANN, CAT]
+    told = session.translate(encode_view(group_view(Cause.JOIN, members, changed=(joiner,))))
+    joined = layout.REG_MEMB | layout.CAUSED_BY_JOIN
+    is_losing = CAT in members
+    assert types(told) == [(joined, b"room"), (layout.TRANSITION, b"room")][: 1 + is_losing]
+    after = encode_view(group_view(Cause.NETWORK, [ANN], vs_set=(ANN,)))
+    told = session.translate(encode_view_id(DAEMONS) + together + after)
+    assert types(told) == [(0x1800, b"room")]
+
+
 def test_a_refusal_comes_back_as_a_rejected_message() -> None:
     session = opened()
     session.receive_untrusted(request(layout.JOIN, [b"room"]))
