@@ -372,22 +372,42 @@ def test_a_group_that_loses_a_member_has_another_view_even_if_that_one_is_back()
     assert session.translate(view) == b""
 
 
-@pytest.mark.parametrize("joiner", [ANN, BEN, CAT])
-def test_who_joins_while_a_view_ends_learns_of_members_that_will_be_lost(joiner: MemberId) -> None:
-    """Also who is a member already, when one of a lost daemon joins last."""
+@pytest.mark.parametrize("whole", [True, False], ids=["view", "difference"])
+@pytest.mark.parametrize("joiner", [BEN, CAT])
+def test_a_member_that_joins_last_and_will_be_lost_is_announced(
+    joiner: MemberId, whole: bool
+) -> None:
     session = opened()
-    if joiner != ANN:
-        session.translate(encode_view(group_view(Cause.JOIN, [ANN], changed=(ANN,))))
+    before = group_view(Cause.JOIN, [ANN], changed=(ANN,))
+    session.translate(encode_view(before))
     together = encode_origins({"a": 0, "b": 0})
     assert session.translate(together + encode_transition()) == b""
-    members = [ANN, joiner] if joiner != ANN else [ANN, CAT]
-    told = session.translate(encode_view(group_view(Cause.JOIN, members, changed=(joiner,))))
+    at = Position(VIEW, 6, 0, 0, 0)
+    frame = encode_view(group_view(Cause.JOIN, [ANN, joiner], changed=(joiner,), id=at))
+    if not whole:
+        frame = encode_difference(
+            Difference(
+                group="room",
+                id=at,
+                before=place_of(before.id),
+                cause=Cause.JOIN,
+                size=2,
+                members=(joiner,),
+            )
+        )
     joined = layout.REG_MEMB | layout.CAUSED_BY_JOIN
-    is_losing = CAT in members
-    assert types(told) == [(joined, b"room"), (layout.TRANSITION, b"room")][: 1 + is_losing]
+    told = [(joined, b"room"), (layout.TRANSITION, b"room")][: 1 + (joiner is CAT)]
+    assert types(session.translate(frame)) == told
     after = encode_view(group_view(Cause.NETWORK, [ANN], vs_set=(ANN,)))
-    told = session.translate(encode_view_id(DAEMONS) + together + after)
-    assert types(told) == [(0x1800, b"room")]
+    told_after = types(session.translate(encode_view_id(DAEMONS) + together + after))
+    assert told_after == [(0x1800, b"room")]
+
+
+def test_who_joins_last_learns_of_members_that_will_be_lost() -> None:
+    session = opened()
+    session.translate(encode_origins({"a": 0, "b": 0}) + encode_transition())
+    told = session.translate(encode_view(group_view(Cause.JOIN, [CAT, ANN], changed=(ANN,))))
+    assert types(told) == [(0x1100, b"room"), (layout.TRANSITION, b"room")]
 
 
 def test_a_refusal_comes_back_as_a_rejected_message() -> None:
