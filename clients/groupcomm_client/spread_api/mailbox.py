@@ -158,6 +158,7 @@ class Mailbox:
             self._waiting.append(self._refused(event))
         elif self._membership and isinstance(event, GroupView):
             if not event.unchanged or event.group in self._losing:
+                self._note_parting(event)
                 self._waiting.append(self._view(event))
             if event.cause is Cause.JOIN:  # a member of a lost daemon may have come last
                 self._end_view(event)
@@ -176,6 +177,17 @@ class Mailbox:
             return
         if self._staying.issuperset(member.daemon for member in view.members):
             return
+        self._tell_loss(view)
+
+    def _note_parting(self, view: GroupView) -> None:
+        """Tell of a loss that was not known as the view ended: daemons have parted since."""
+        before = self._views.get(view.group)
+        if view.cause is not Cause.NETWORK or before is None or view.group in self._losing:
+            return
+        if len(view.vs_set) < len(before.members):
+            self._tell_loss(before)
+
+    def _tell_loss(self, view: GroupView) -> None:
         self._losing.add(view.group)
         info = membership_info(group_id(view.id), "", (), 0)
         self._waiting.append(Received_message(TRANSITION_MESS, view.group, (), 0, False, b"", info))

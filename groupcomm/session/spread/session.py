@@ -492,6 +492,19 @@ class SpreadSession:
         if self._handshake.wants_views:
             told.append(encode_transitional(view))
 
+    def _end_losing(self, view: GroupView, told: list[bytes]) -> None:
+        """Note a group's view in a new view of the daemons.
+
+        Daemons that were to go on together may have parted again since the TRANSITION. Nobody lacks
+        a message then, but Spread's programs learn of each loss by a transitional message.
+        """
+        before = self._views.get(view.group)
+        is_lost = before is not None and len(view.vs_set) < len(before.members)
+        if is_lost and view.group not in self._losing and self._handshake.wants_views:
+            assert before is not None
+            told.append(encode_transitional(before))
+        self._losing.discard(view.group)
+
     def _change_views(self, run: ChangeRun, told: list[bytes]) -> None:
         """Send the client changes of its groups; others get the same with the same run."""
         for shared in self._shared.apply(run, self._held, self._announced, self._origins):
@@ -513,7 +526,7 @@ class SpreadSession:
         if cause is _NETWORK:
             if view.unchanged and group not in self._losing:
                 return
-            self._losing.discard(group)
+            self._end_losing(view, told)
         elif cause is _LEAVE and view.changed[0] == self._me:
             self._leave(group, told)
             return
@@ -550,7 +563,7 @@ class SpreadSession:
             self._leave(view.group, told)
             return
         if view.cause is Cause.NETWORK:
-            self._losing.discard(view.group)
+            self._end_losing(view, told)
         self._views[view.group] = view
         if not self._handshake.wants_views:
             return
