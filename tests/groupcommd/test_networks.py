@@ -185,7 +185,8 @@ b = [{b}]
 
 async def test_a_view_forms_over_the_second_network_if_the_first_is_dead(tmp_path: Path) -> None:
     """Each has a wrong first address of the other one; in the view nothing goes there."""
-    right, wrong = addresses("ab"), addresses("ab")
+    a, b, *others = addresses("abcd").values()  # together, so that all ports differ
+    right, wrong = {"a": a, "b": b}, dict(zip("ab", others, strict=True))
     daemons = []
     for name in "ab":
         told = {

@@ -19,6 +19,7 @@ UNDER_WAY_US: Final = 200_000
 _SKIPPED: Final = frozenset(
     {
         "_protection",
+        "protection",
         "counters",
         "_counters",
         "datagrams",
