@@ -145,6 +145,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:1000 --crowd work
 	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:200 --crowd cursors
 	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:200 --crowd channels
+	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:200 --crowd spread
 	@$(PYTHON) -m tests.verification.campaigns.recorder --kills 50
 	@$(PYTHON) -m tests.verification.campaigns.history --rounds 40
 	@$(PYTHON) -m tests.verification.campaigns.history_away --messages 1000000

@@ -345,20 +345,13 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
-Event: TypeAlias = (
-    Connected
-    | Message
-    | GroupView
-    | Ordered
-    | Undeliverable
-    | Refused
-    | Transition
-    | DaemonView
-    | DaemonStopping
-    | Answer
-    | Closed
+Shown: TypeAlias = (
+    Message | GroupView | Undeliverable | Refused | Transition | DaemonView | DaemonStopping
 )
-"""An event of a session, as its protocol gives it; a program receives those of `Received`."""
+"""An event of a session that its program receives."""
+
+Event: TypeAlias = Connected | Ordered | Answer | Closed | Shown
+"""An event of a session, as its protocol gives it."""
 
 __all__ = [
     "Answer",

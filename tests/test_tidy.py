@@ -69,7 +69,7 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})
 
 LAYERS = (
     {"errors", "visible"},
-    {"level", "names", "durations", "member_lists"},
+    {"level", "names", "durations", "member_lists", "metrics"},
     {"clocks"},
     {"config", "events"},
     {"wire"},

@@ -507,8 +507,9 @@ class ClientProtocol:
                 self._notify(event)
             case Undeliverable() | Transition():
                 self._notify(event)
-            case DaemonStopping():
-                self.stopping = event
+            case _:  # what filters are not notified of
+                if isinstance(event, DaemonStopping):
+                    self.stopping = event
                 self.events.append(event)
 
     def _accept(self, message: Message) -> None:

@@ -6,16 +6,7 @@ import attrs
 import msgspec
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import (
-    DaemonStopping,
-    DaemonView,
-    GroupView,
-    MemberId,
-    Message,
-    Refused,
-    Transition,
-    Undeliverable,
-)
+from groupcomm.events import MemberId, Message, Shown
 
 
 @attrs.frozen(kw_only=True)
@@ -120,20 +111,7 @@ NO_SECRET: Final = (
 )
 """Why a message is unreadable for a session without the secret of its group."""
 
-Received: TypeAlias = (
-    Message
-    | GroupView
-    | Undeliverable
-    | Refused
-    | Transition
-    | DaemonView
-    | DaemonStopping
-    | Reconnected
-    | Unfiltered
-    | KeyChanged
-    | Untrusted
-    | Unreadable
-)
+Received: TypeAlias = Shown | Reconnected | Unfiltered | KeyChanged | Untrusted | Unreadable
 """An event that programs receive.
 
 `Reconnected` comes only with ``reconnect=True``, `Unfiltered` only with filters, the last three

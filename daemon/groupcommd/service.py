@@ -161,7 +161,6 @@ class Service:
     ) -> None:
         if sockets.http is not None:
             import groupcommd.http.supervisor  # noqa: F401, PLC0415 - before the core has a deadline
-        self._config = config
         self._near = config.known - config.remote
         self._delays = None if sockets.http is None else DelayRecorder(start)
         self._flight = FlightRecorder(start) if self._delays is None else self._delays
@@ -187,7 +186,7 @@ class Service:
         self.on_leaving: Callable[[], object] = bool
         self._state = state
         self._roster = RosterService(self.core, config)
-        self._roster.on_located = self._use_located
+        self._roster.on_located = self._use_places
         self._host_names = HostNames(self._roster, self.core, look_up)
         self._keys = KeyService(self.core, config.key_file, config.identities)
         self._disk = DiskWatch(config.state_dir, config.disk_timeout_s)
@@ -205,9 +204,10 @@ class Service:
         self._started = time.monotonic()
         self._watch = LogWatch(BoundedLog())
         self.loop = LoopWatch(partial(log_step, self._watch.bounded))
-        self._differences = ConfigDifferences(config)
+        self._differences = ConfigDifferences(lambda: self.config)
         self._versions, self._solitude = VersionWatch(), Solitude()
-        self._rejected_senders, self._copies = RejectedSenders(config), Copies(config)
+        self._rejected_senders = RejectedSenders(lambda: self.config)
+        self._copies = Copies(lambda: self.config)
         self._flood = Flood(MAX_READS)
         self._wanted = pattern_of(config.core)
         self._http: HttpSupervisor | None = None
@@ -215,7 +215,7 @@ class Service:
     @property
     def config(self) -> DaemonConfig:
         """Return the configuration, with all that has changed while the daemon runs."""
-        return self._config
+        return self._roster.config
 
     async def run(self) -> ServiceEnd:
         """Serve until the daemon has left or must start anew; then close its clients' connections.
@@ -226,17 +226,17 @@ class Service:
         with self._scope, self.loop.running():
             async with trio.open_nursery() as nursery:
                 self._nursery, self._last_words = nursery, LastWords()
-                most, quotas = connection_capacity(), self._config.quotas
+                most, quotas = connection_capacity(), self.config.quotas
                 if self._sockets.http is not None:
                     self._serve_http(self._sockets.http, nursery)
                 self.connections = Connections(
                     *(self.core, nursery, self.turn, quotas),
-                    session_timeout_s=self._config.limits.session_timeout_s,
+                    session_timeout_s=self.config.limits.session_timeout_s,
                     most=most,
                     log=self._watch.bounded,
                 )
                 self._answers = QuestionQueue(self._answer, self.connections.principal_of)
-                own = self._config.addresses[self._config.name]
+                own = self.config.addresses[self.config.name]
                 tls = reachable(self._sockets.tls, own)
                 self._cluster = ClusterReports(self.core, self.connections, self._started, tls)
                 self._expiry = Expiry(self.connections, self._sockets.tls_listener)
@@ -246,14 +246,14 @@ class Service:
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._check_each_second)
-                nursery.start_soon(watch_dates, lambda: self._config)
+                nursery.start_soon(watch_dates, lambda: self.config)
                 nursery.start_soon(self._expiry.watch_tokens)
-                nursery.start_soon(self._host_names.run, self._config.names)
-                if self._config.moved:
+                nursery.start_soon(self._host_names.run, self.config.names)
+                if self.config.moved:
                     nursery.start_soon(
-                        tell_move, lambda: self._config, self._roster.locate, self._udp.address
+                        tell_move, lambda: self.config, self._roster.locate, self._udp.address
                     )
-                if self._config.spin:
+                if self.config.spin:
                     nursery.start_soon(self._spin)
                 self._measure_path()
                 await self._keep_time()
@@ -274,8 +274,8 @@ class Service:
 
     def stop(self) -> None:
         """Begin to leave, after a drain if the configuration says so; a second call ends that."""
-        if self._config.drain_s and not self._drains:
-            self.drain(self._config.drain_s)
+        if self.config.drain_s and not self._drains:
+            self.drain(self.config.drain_s)
         else:
             self.leave()
 
@@ -320,7 +320,7 @@ class Service:
         Raises:
             ConfigError, OSError: a file for TLS, for HTTP or of keys cannot be used.
         """
-        old, tls, http = self._config, config.tls, config.http
+        old, tls, http = self.config, config.tls, config.http
         listens_at = None if old.tls is None else old.tls.address
         if self._sockets.tls_listener is None or (tls is not None and tls.address != listens_at):
             tls = None
@@ -347,10 +347,10 @@ class Service:
             LocalProtocolError: the key file lacks a key in use; then nothing has changed.
         """
         credentials, http_is_renewed = files.credentials, files.renews_http
-        first = self._config.core.addresses  # of the start, with a port that the system has chosen
+        first = self.config.core.addresses  # of the start, with a port that the system has chosen
         config = attrs.evolve(config, core=attrs.evolve(config.core, addresses=first))
         names = [name for name in attrs.fields_dict(DaemonConfig) if name not in _OF_OTHERS]
-        changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
+        changed = [n for n in names if getattr(config, n) != getattr(self.config, n)]
         reloaded = RELOADED | ({"tls"} if credentials is not None else set())
         reloaded |= {"http"} if http_is_renewed else set()
         taken = [name for name in changed if name in reloaded]
@@ -358,14 +358,13 @@ class Service:
         news = {name: getattr(config, name) for name in taken}
         if files.keys is not None:
             self._keys.use(files.keys)  # the last act that may fail
-        self._config = attrs.evolve(self._config, **news, overruled=config.overruled)
-        self._roster.config = self._config
+        self._roster.config = attrs.evolve(self.config, **news, overruled=config.overruled)
         self.reloads += 1
         self.connections.quotas.quotas = config.quotas
         self.connections.session_timeout_s = config.limits.session_timeout_s
         self._expiry.renew(credentials)
         if self._http is not None:
-            self._http.renew(self._config if http_is_renewed else None)
+            self._http.renew(settings=http_is_renewed)
         self._submit(_settings_of(config))
         _log.info(
             "configuration read again: %s",
@@ -386,7 +385,7 @@ class Service:
                 "no flight recorder is written, as the trace %s has all events", self._trace.path
             )
             return
-        path = self._config.state_dir / f"flight-{int(time.time())}.jsonl"
+        path = self.config.state_dir / f"flight-{int(time.time())}.jsonl"
         recorded = self._flight.copy()
         try:
             await trio.to_thread.run_sync(recorded.dump, path, abandon_on_cancel=True)
@@ -441,7 +440,7 @@ class Service:
             self._measure_path()
             if self._expiry.end_expired():
                 self.turn()
-            self.connections.end_vanished()
+            await self.connections.end_vanished()
             with self.loop.step("checked what is checked each second"):
                 status = self._check(now)
             self.locked_out = self._keys.check(status)
@@ -459,7 +458,7 @@ class Service:
         status = self.core.status(now, least_output=SLOW_BYTES)  # else a row for each program
         self._differences.check(status)
         self._versions.check(status)
-        self._solitude.check(status, {**self._config.addresses, **self._config.located})
+        self._solitude.check(status, {**self.config.addresses, **self.config.located})
         self._watch.check(status)
         self._disk.check(status)
         self._check_junk(status)
@@ -532,27 +531,21 @@ class Service:
 
     def use_roster(self, roster: Roster) -> None:
         """See Shell."""
-        self._config = config = self._roster.use(roster)
-        use_places(self._udp, config, self._near)
-        self._wanted = pattern_of(config.core)
+        self._roster.use(roster)
+        self._use_places()
+        self._wanted = pattern_of(self.config.core)
         if self._udp.filtered:
             self._udp.filter(self._wanted)
-        self._differences.use(config)
-        self._rejected_senders.use(config)
-        self._copies.use(config)
-        self._host_names.use(config.names)
+        self._host_names.use(self.config.names)
 
-    def _use_located(self, config: DaemonConfig) -> None:
-        """Send to daemons at other addresses from now on."""
-        self._config = config
-        use_places(self._udp, config, self._near)
-        self._rejected_senders.use(config)
-        self._copies.use(config)
+    def _use_places(self) -> None:
+        """Send to the daemons where they are now."""
+        use_places(self._udp, self.config, self._near)
 
     def use_near(self, near: frozenset[str]) -> None:
         """See Shell."""
         self._near = near
-        use_places(self._udp, self._config, near)
+        self._use_places()
 
     def use_segmentation(self, segmentation: Segmentation) -> None:
         """See Shell."""
@@ -586,8 +579,8 @@ class Service:
 
     def _heard(self) -> set[str]:
         """Return the daemons that have been heard for a token timeout, and this one."""
-        since = self._now - self._config.core.timing.token_timeout_s
-        return {name for name, _, hears in self.core.heard(since) if hears} | {self._config.name}
+        since = self._now - self.config.core.timing.token_timeout_s
+        return {name for name, _, hears in self.core.heard(since) if hears} | {self.config.name}
 
     def serve(self, output: Output) -> None:
         """See Shell."""
@@ -631,7 +624,7 @@ class Service:
 
     def _parts(self) -> DaemonParts:
         return DaemonParts(
-            *(self._config, self.core, self.connections, self._udp, self._keys),
+            *(self.config, self.core, self.connections, self._udp, self._keys),
             *(self._differences, self._rejected_senders, self._copies),
             *(self._disk, self._cluster, self._drain),
             *(self.loop, self._started),
@@ -647,7 +640,7 @@ class Service:
             OwnProcess,
         )
 
-        self._http = HttpSupervisor(at.socket, self._config, self._parts, OwnProcess)
+        self._http = HttpSupervisor(at.socket, lambda: self.config, self._parts, OwnProcess)
         nursery.start_soon(self._http.run)
 
     async def _linger(self) -> None:

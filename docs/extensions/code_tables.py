@@ -1,4 +1,4 @@
-"""Tables made of the code: keys of the configuration, errors, numbers, lines of the log."""
+"""Tables made of the code: keys of the configuration, errors, metrics, lines of the log."""
 
 import ast
 import enum
@@ -19,6 +19,7 @@ from docs.extensions.public_names import public_names, value_of
 from groupcomm.config.core import PRESETS, Timing, Windows
 from groupcomm.errors import Code, GroupCommError
 from groupcommd.config.config_tables import ConfigFile
+from groupcommd.http.metrics import METRICS
 from groupcommd.service import RELOADED
 
 
@@ -203,6 +204,18 @@ def describe_enum(kind: type[enum.Enum]) -> str:
     """Return a table of the members of an enumeration."""
     rows = [(code(each.default), code(each.name), prose(each.text)) for each in fields_of(kind)]
     return table(("value", "name", "means"), rows)
+
+
+def describe_metrics() -> str:
+    """Return the table of the metrics of a daemon."""
+    heads = ("metric", "type", "unit", "labels", "tells")
+    return table(
+        heads,
+        [
+            (code(m.name), m.kind, m.unit, ", ".join(map(code, m.labels)), cell(m.help))
+            for m in METRICS
+        ],
+    )
 
 
 class LogLine(NamedTuple):

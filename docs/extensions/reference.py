@@ -26,6 +26,7 @@ from docs.extensions.code_tables import (
     describe_errors,
     describe_keys,
     describe_log,
+    describe_metrics,
 )
 from docs.extensions.command_pages import describe_commands, describe_daemon, describe_statuses
 from docs.extensions.docstrings import to_rst, with_defaults
@@ -38,6 +39,7 @@ GENERATORS: Final[dict[str, Callable[..., str]]] = {
     "daemon": describe_daemon,
     "errors": describe_errors,
     "log": describe_log,
+    "metrics": describe_metrics,
     "names": lambda module, *names: describe_names(module, names),
     "statuses": describe_statuses,
 }

@@ -7,7 +7,6 @@ member that its own rules forbid. It does not undo that, as the tables of all mu
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -15,6 +14,7 @@ import attrs
 from groupcomm.events import Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import LEVELS
+from groupcomm.metrics import metric
 from groupcomm.security.access import Access, Verb, own_name
 from groupcomm.security.quotas import Bound, Quotas
 from groupcomm.session.daemon_session import DaemonSession
@@ -43,13 +43,14 @@ class AccessStatus:
 
     Attributes:
         rules: the number of rules.
-        refused: the number of refusals, by verb.
         bounds: the number of joins refused at a bound, by its key in ``clients.quotas``.
         foreign: joins at other daemons that these rules would have refused.
     """
 
     rules: int
-    refused: Mapping[str, int]
+    refused: Mapping[str, int] = metric(
+        "requests_refused_total", "Requests of programs that rules have refused.", "verb"
+    )
     bounds: Mapping[str, int]
     foreign: int
 
@@ -94,8 +95,8 @@ class AccessControl:
         """Return the refusals, for operators."""
         return AccessStatus(
             rules=len(self.rules.rules),
-            refused=MappingProxyType(dict(self.refusals)),
-            bounds=MappingProxyType(dict(self.bounds)),
+            refused=dict(self.refusals),
+            bounds=dict(self.bounds),
             foreign=self.foreign_joins,
         )
 

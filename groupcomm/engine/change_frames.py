@@ -10,6 +10,9 @@ from groupcomm.groups.changes import GroupChange
 from groupcomm.session.daemon_frames import encode_view
 from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.session.differences import ChangeRun, Difference, encode_difference, place_of
+from groupcomm.session.frames import Capability
+
+_DIFFERENCES = int(Capability.DIFFERENCES)
 
 
 class ChangeFrames:
@@ -71,7 +74,7 @@ class ListsShown:
     def shares(self, session: DaemonSession, group: str) -> bool:
         """Return whether a member gets the same differences of a group as others that do."""
         return (
-            session.asked.differences
+            bool(session.asked.wishes & _DIFFERENCES)
             and session.wants_views(group)
             and group not in session.hidden
             and self._access_control.may_see_members(session, group)
@@ -89,7 +92,7 @@ class ListsShown:
         if held_less:
             session.hidden.remove(change.group)  # it gets the whole list now
         is_new = own and change.cause is Cause.JOIN
-        if session.asked.differences and change.before and not is_new and not held_less:
+        if session.asked.wishes & _DIFFERENCES and change.before and not is_new and not held_less:
             return frames.difference()
         return frames.whole(own=own)
 

@@ -4,14 +4,15 @@ All counts only rise. Counts of messages are raised once for each bundle.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from types import MappingProxyType
+from copy import copy
+from functools import partial
 from typing import Final
 
 import attrs
 
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.level import ServiceLevel
+from groupcomm.metrics import metric
 from groupcomm.ring.counts import RingCounts
 from groupcomm.wire.bundle import Bundle, BundleKind
 
@@ -20,60 +21,64 @@ MAX_LATEST: Final = 8
 similar."""
 
 
-@attrs.frozen(kw_only=True)
+_datagrams = partial(
+    metric,
+    "datagrams_total",
+    "Datagrams of daemons; a multicast counts once.",
+    "direction",
+    default=0,
+)
+_ignored = partial(
+    metric,
+    "datagrams_ignored_total",
+    "Valid datagrams of no use: of other views, too old, or a second time.",
+    "reason",
+    default=0,
+)
+
+
+@attrs.define(kw_only=True, eq=False)
 class DatagramStatus:
-    """Datagrams of the core."""
+    """Datagrams of the core since its start.
 
-    sent: int
-    received: int
-    rejected: Mapping[str, int]
-    foreign: int
-    stale: int
-    duplicates: int
-    violations: Mapping[str, int]
+    Attributes:
+        foreign: valid datagrams of other views, or of starts of daemons that are over.
+        stale: valid datagrams that waited while this daemon stood still, and were dropped.
+        duplicates: packets that were here already.
+    """
+
+    sent: int = _datagrams("sent")
+    received: int = _datagrams("received")
+    rejected: Counter[str] = metric(
+        "datagrams_rejected_total",
+        "Datagrams that were dropped unread, by reason (docs/operating.md).",
+        "reason",
+        factory=Counter,
+    )
+    foreign: int = _ignored("foreign")
+    stale: int = _ignored("stale")
+    duplicates: int = _ignored("duplicate")
+    violations: Counter[str] = metric(
+        "protocol_violations_total",
+        "Valid datagrams whose contents break the protocol.",
+        "kind",
+        factory=Counter,
+    )
 
 
-class Counters:
+@attrs.define(eq=False)
+class Counters(DatagramStatus):
     """Counts since the start of one core; plain integers, read at leisure.
 
     Attributes:
-        received: the number of datagrams, valid or not.
-        rejected: the number of dropped ones among them, by reason.
-        bad: the number of all dropped ones.
+        bad: the number of all dropped datagrams.
         latest: the first dropped datagrams of the present step, each with its reason.
-        sent: datagrams; a multicast counts once.
-        duplicates: packets that were here already.
-        foreign: valid datagrams of other views, or of starts of daemons that are over.
-        stale: valid datagrams that waited while this daemon stood still, and were dropped.
-        violations: valid datagrams whose content breaks the protocol, and that were dropped; by
-            kind.
         ring: the counts of this daemon's part in its rings.
     """
 
-    __slots__ = (
-        "bad",
-        "duplicates",
-        "foreign",
-        "latest",
-        "received",
-        "rejected",
-        "ring",
-        "sent",
-        "stale",
-        "violations",
-    )
-
-    def __init__(self) -> None:
-        self.received = 0
-        self.bad = 0
-        self.rejected: Counter[str] = Counter()
-        self.latest: list[tuple[bytes, str]] = []
-        self.sent = 0
-        self.duplicates = 0
-        self.foreign = 0
-        self.stale = 0
-        self.violations: Counter[str] = Counter()
-        self.ring = RingCounts()
+    bad: int = 0
+    latest: list[tuple[bytes, str]] = attrs.field(factory=list)
+    ring: RingCounts = attrs.field(factory=RingCounts)
 
     def note_violation(self, error: RemoteProtocolError) -> None:
         """Count a breach of the protocol by its kind."""
@@ -91,15 +96,8 @@ class Counters:
 
     def status(self) -> DatagramStatus:
         """Return the facts about datagrams for operators."""
-        return DatagramStatus(
-            sent=self.sent,
-            received=self.received,
-            rejected=MappingProxyType(dict(self.rejected)),
-            foreign=self.foreign,
-            stale=self.stale,
-            duplicates=self.duplicates,
-            violations=MappingProxyType(dict(self.violations)),
-        )
+        names = (field.name for field in attrs.fields(DatagramStatus))
+        return DatagramStatus(**{name: copy(getattr(self, name)) for name in names})
 
 
 _FRAGMENT = int(BundleKind.FRAGMENT)  # kinds above it hold no messages

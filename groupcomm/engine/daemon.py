@@ -17,64 +17,27 @@ A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-import attrs
-
-from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster, RosterRecord
 from groupcomm.config.view import Start, View
 from groupcomm.engine import inputs as given
-from groupcomm.engine.backlog import Submitter
-from groupcomm.engine.counters import Counters
 from groupcomm.engine.drain import Drain
-from groupcomm.engine.inputs import (
-    ChangeRoster,
-    Command,
-    Evict,
-    Input,
-    LoadKeys,
-    ProgramSettings,
-    PromoteKey,
-    RetireKey,
-)
-from groupcomm.engine.keys import KeyManager
+from groupcomm.engine.inputs import Command, Input, ProgramSettings
 from groupcomm.engine.leaving import Leaving
-from groupcomm.engine.news import (
-    AccessNews,
-    MembershipNews,
-    News,
-    ProtocolNews,
-    RosterNews,
-    TokenWatch,
-    ViewHistory,
-)
+from groupcomm.engine.news_collector import NewsCollector
 from groupcomm.engine.output import Output, Transmission
-from groupcomm.engine.probe import NoProbe, Probe
-from groupcomm.engine.protection import make_protection
-from groupcomm.engine.reports import Reports
-from groupcomm.engine.roster import (
-    EndRemoved,
-    FloodRoster,
-    RosterManager,
-    TellRoster,
-    UseRoster,
-)
-from groupcomm.engine.segmentation import Segments
-from groupcomm.engine.sender import Sender
-from groupcomm.engine.sessions import LocalSessions
+from groupcomm.engine.parts import Parts
+from groupcomm.engine.probe import Probe
+from groupcomm.engine.roster import EndRemoved, FloodRoster, TellRoster, UseRoster
 from groupcomm.engine.stalls import Stalls
-from groupcomm.engine.status import ClockStatus, SessionStatus, Status
-from groupcomm.engine.storage import Storage
-from groupcomm.engine.view import ViewParts, ViewState
+from groupcomm.engine.status import SessionStatus, Status, make_status
+from groupcomm.engine.view import ViewState
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, RemoteProtocolError
-from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.recovered_set import RecoveredSet
-from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.stream.packer import bundle_room
@@ -104,20 +67,12 @@ class DaemonCore:
 
     Attributes:
         deadline: the time of the next step even if nothing arrives; inf if none is due.
-        sessions: the local sessions; the shell takes their output.
         why_name_taken: see LocalSessions.
-        key_manager: manages keys and identities.
-        roster_manager: agrees on the daemons that may be members.
-        reports: carries what daemons tell operators at other daemons.
-        submitter: has the next step process the view: packets of it, or bundles, have arrived.
-        counters: counts of datagrams.
+        counters, physical, sender, sessions, submitter: see Parts.
+        key_manager, roster_manager, reservation: see Parts, too.
         membership: agrees on views.
-        carried_groups: the groups that go from view to view.
         view_state: the state of the present view; None before the first.
-        reservation: the view counters that its disk reserves.
         near: the other daemons to which datagrams for the site go.
-        segments: sizes of packets and datagrams.
-        sender: makes datagrams of packets.
         drain: the time before that in which its programs move.
         leaving: its end in order.
     """
@@ -135,65 +90,48 @@ class DaemonCore:
         credentials: DaemonCredentials | None = None,
         rosters: RosterRecord | None = None,
     ) -> None:
-        self.config = config
-        self.start = start
-        self.probe = NoProbe() if probe is None else probe  # a probe with a length may be empty
-        self._protection = make_protection(config, start, keys, now, credentials)
-        if (agreed := config.agreed) is not None:
-            self._protection.use_daemons(agreed.names, config.former, agreed.number)
-        self.counters = Counters()
-        self.physical = PhysicalClock(now, wall)
-        self.segments = Segments(config.packet_limit, start.name)
-        self.sender = Sender(self._protection, self.segments)
-        self.reservation = reserved_by(start, self.physical.read, now)
-        self.sessions = LocalSessions(
-            start.name,
-            bundle_room(config.packet_limit),
-            first_connection=self.reservation.used + config.starts.connection,
-            settings=settings or ProgramSettings(),
-            probe=self.probe,
+        parts = self._parts = Parts(
+            config,
+            start,
+            keys=keys,
+            now=now,
+            wall=wall,
+            settings=settings,
+            probe=probe,
+            credentials=credentials,
+            rosters=rosters,
         )
+        self.config, self.start = config, start
+        self.counters, self.sender, self._segments = parts.counters, parts.sender, parts.segments
+        self.sessions, self.submitter = parts.sessions, parts.submitter
+        self.key_manager, self.roster_manager = parts.key_manager, parts.roster_manager
+        self.reservation, self.physical = parts.reservation, parts.physical
+        self._storage, self._protection = parts.storage, parts.protection
         self.why_name_taken = self.sessions.why_name_taken
-        self.submitter = Submitter(self.sessions.backlog)
-        ways, record = (self.submitter, self.counters), rosters or RosterRecord()
-        self.key_manager = KeyManager(start.name, self._protection, keys, *ways)
-        self.reports = Reports(self.submitter)
-        self.roster_manager = RosterManager(start.name, config.roster, record, *ways)
-        self._storage = Storage(self.reservation, self.key_manager, self.roster_manager)
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
-        self.carried_groups = CarriedGroups()
-        self._parts = self._shared_parts()
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # the output of the present step
-        self._history = ViewHistory(now)
-        self._token_watch = TokenWatch(config.timing.token_timeout_s)
         self._now = now
         self._stalls = Stalls(config.timing.token_timeout_s)
         self.drain = Drain(self.sessions)
         self.leaving = Leaving(config.leave_timeout_s)
-        here = config, start, self, self.reservation, self.physical
-        forget, on_roster = self._protection.forget_start, self.roster_manager.on_notice
-        self.membership = Membership(*here, probe=self.probe, forget=forget, on_roster=on_roster)
+        self.membership = Membership(
+            config,
+            start,
+            self,
+            self.reservation,
+            parts.physical,
+            probe=parts.probe,
+            forget=self._protection.forget_start,
+            on_roster=self.roster_manager.on_notice,
+        )
+        timeout_s = config.timing.token_timeout_s
+        self._news = NewsCollector(parts, self.membership, self.drain, timeout_s, now)
         self.membership.gather(GatherReason.STARTED, now)
         self.near: frozenset[str] = frozenset()
         self._update_near()
         self.deadline = now
-
-    def _shared_parts(self) -> ViewParts:
-        """Return the parts that all views share."""
-        return ViewParts(
-            physical=self.physical,
-            sessions=self.sessions,
-            carried_groups=self.carried_groups,
-            key_manager=self.key_manager,
-            roster_manager=self.roster_manager,
-            reports=self.reports,
-            counters=self.counters,
-            probe=self.probe,
-            segments=self.segments,
-            sender=self.sender,
-        )
 
     @property
     def view(self) -> View | None:
@@ -242,16 +180,13 @@ class DaemonCore:
         if self.drain.begun and self.drain.is_over(now):
             self.leave()
         self._step(now, clients=self.sessions.serve(now) or bool(inputs))
-        output.segmentation = self.segments.pop_news()
+        output.segmentation = self._segments.pop_news()
         counters.sent += len(out)
         if counters.latest:
             output.dropped, counters.latest = counters.latest, []
             output.rejected = counters.bad - bad
-        if (
-            self.reservation.to_store is not None
-            or self.key_manager.unstored
-            or self.roster_manager.unstored
-        ):
+        keys, rosters = self.key_manager, self.roster_manager
+        if self.reservation.to_store is not None or keys.unstored or rosters.unstored:
             output.store = self._storage.begin(now)
         return output
 
@@ -260,27 +195,20 @@ class DaemonCore:
         match event:
             case given.ClientBytes():
                 self.sessions.accept(event)
-            case (
-                given.MarkStored()
-                | given.MarkNotStored()
-                | given.KeysStored()
-                | given.RollStored()
-                | given.RosterStored()
-                | given.RosterNotStored()
-            ):
-                self._storage.accept(event, self._now)
-                self._carry_out()
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
             case given.PathMeasured(datagram_bytes):
-                self.segments.size.use_path(datagram_bytes)
+                self._segments.size.use_path(datagram_bytes)
             case given.DrainRequested():
                 if not self.leaving.begun:  # a daemon that is leaving continues to leave
                     self.drain.begin(event, self._now)
             case given.LeaveRequested():
                 self.leave()
-            case _:
+            case _ if not isinstance(event, given.StorageAnswer):
                 self.sessions.accept(event)
+            case _:
+                self._storage.accept(event, self._now)
+                self._carry_out()
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership, view_state = self.membership, self.view_state
@@ -334,50 +262,19 @@ class DaemonCore:
             view_state.deliver_left(self._now)
         if self.roster_manager.effects:
             self._carry_out()
-        membership, left = self.membership, None
-        if self.leaving.begun and not membership.leaving:
-            if view_state is not None:
-                differ = membership.others_differ
-                left = view_state.leave_progress(membership.state, others_differ=differ)
-            if self.leaving.may_go(left, self._now):
-                membership.leave(self._now)
+        if self.leaving.begun and not self.membership.leaving:
+            self._go_on_leaving()
         self.sessions.complete(output)
-        if self.reports.arrived:
-            output.reports = self.reports.pop()
-        self._add_news(output)
+        if self._parts.reports.arrived:
+            output.reports = self._parts.reports.pop()
+        if news := self._news.pop(view_state, self._now):
+            output.news = news
+        if self.membership.state is MembershipState.LEFT:
+            output.over = self.leaving.pop_end(self.roster_manager.record.agreed)
         self._set_deadline()
         keys, rosters = self.key_manager, self.roster_manager
-        unstored = keys.unstored or (rosters.unstored and rosters.to_store(self._now) is not None)
-        if unstored and self._storage.may_begin:
+        if (keys.unstored or rosters.unstored) and self._storage.is_due(self._now):
             self.deadline = self._now  # a delivered bundle has changed the keys or the roster
-
-    def _add_news(self, output: Output) -> None:
-        """Add news about this daemon: in most steps none."""
-        now, membership, view_state = self._now, self.membership, self.view_state
-        news: list[News] = []
-        if self._history.installed is not None:
-            news.append(self._history.report(membership.reasons, membership.no_room, now))
-        if view_state is not None and membership.state is _OPERATIONAL:
-            ring, monitor = view_state.ring, view_state.ring.monitor
-            silent = ring.state is RingState.AWAY and now > monitor.heard_at + monitor.silence_s
-            if silent or self._token_watch.is_late:
-                news += self._token_watch.check(ring, now)
-        for some in (self.drain.news, self.sessions.silent):
-            if some:
-                news += some
-                some.clear()
-        for kind, lines in (
-            (AccessNews, self.sessions.access_control.news),
-            (ProtocolNews, membership.trust.news),
-            (MembershipNews, membership.news),
-            (RosterNews, self.roster_manager.news),
-        ):
-            while lines:
-                news.append(kind(lines.popleft()))
-        if news:
-            output.news = news
-        if membership.state is MembershipState.LEFT:
-            output.over = self.leaving.pop_end(self.roster_manager.record.agreed)
 
     def _step_view(self, now: float, *, clients: bool) -> None:
         view_state = self.view_state
@@ -414,6 +311,15 @@ class DaemonCore:
             self.submitter.wake()
             self.deadline = self._now
 
+    def _go_on_leaving(self) -> None:
+        """Tell the others that this daemon leaves, once nothing of it would be missing."""
+        membership, left = self.membership, None
+        if self.view_state is not None:
+            differ = membership.others_differ
+            left = self.view_state.leave_progress(membership.state, others_differ=differ)
+        if self.leaving.may_go(left, self._now):
+            membership.leave(self._now)
+
     # ---- outside steps ----
 
     def next_connection(self) -> int:
@@ -433,9 +339,7 @@ class DaemonCore:
         session = self.sessions.by_connection.get(connection)
         if session is None:
             return []
-        parts = session.pop_output(limit)
-        if parts and session.watch is not None:
-            session.watch.sent_at = self._now
+        parts = session.pop_output(limit, self._now)
         blocked = self.view_state is not None and self.view_state.ring.flow.blocked
         if blocked and not self.sessions.slow_receivers:
             self.deadline = self._now
@@ -443,19 +347,11 @@ class DaemonCore:
 
     def command(self, command: Command) -> None:
         """Carry out a command of an operator; raise LocalProtocolError if it is impossible."""
-        key_manager = self.key_manager
-        match command:
-            case LoadKeys(keys, roll):
-                key_manager.load(keys, roll)
-            case PromoteKey(number):
-                key_manager.promote(number)
-            case Evict(name):
-                key_manager.evict(name)
-            case RetireKey(number=number, without_missing=anyway):
-                key_manager.retire(number, self.config, without_missing=anyway)
-            case ChangeRoster(change=change, forced=forced):
-                self.roster_manager.change(change, forced=forced)
-                self._carry_out()
+        if isinstance(command, given.ChangeRoster):
+            self.roster_manager.change(command.change, forced=command.forced)
+            self._carry_out()
+        else:
+            self.key_manager.carry_out(command, self.config)
         self.deadline = self._now
 
     def report(self, payload: bytes) -> None:
@@ -464,7 +360,7 @@ class DaemonCore:
         Raises:
             LocalProtocolError: the report is too long.
         """
-        self.reports.send(payload)
+        self._parts.reports.send(payload)
         self.deadline = self._now
 
     def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
@@ -473,37 +369,8 @@ class DaemonCore:
 
     def status(self, now: float, *, least_output: float = inf) -> Status:
         """Return all facts but groups; of sessions those with so many bytes of output at least."""
-        found, view_state = self.membership.status(now), self.view_state
-        view = found.view
-        members = () if view is None else tuple(daemon.name for daemon in view.daemons)
-        sessions, ring = self.sessions, None
-        served = sessions.served()
-        if view_state is not None:
-            ring = view_state.ring_status(sessions.waiting)
-        return Status(
-            **attrs.asdict(found, recurse=False),
-            at=now,
-            daemon=self.start.daemon,
-            majority=None if view is None else self.config.has_majority(members),
-            configured=tuple(self.config.daemons),
-            roster=self.roster_manager.describe(members),
-            clock=ClockStatus(reading=self.physical.read(now), jumps=self.physical.jumps),
-            disk=self.reservation.status(),
-            ring=ring,
-            links=() if view_state is None else view_state.link_status(),
-            token=attrs.evolve(self.counters.ring),
-            programs=len(served),
-            output_bytes=sum([each.output_bytes for each in served]),
-            backlog_bytes=sum([each.backlog_bytes for each in served]),
-            backlog_work=max([each.backlog_work for each in served], default=0),
-            sessions=tuple([each.status() for each in served if each.output_bytes >= least_output]),
-            silent_programs=sessions.watches.ended,
-            access=sessions.access_control.status(),
-            traffic=sessions.traffic.status(),
-            datagrams=self.counters.status(),
-            keys=self.key_manager.status(self.config),
-            drain=self.drain.status(now) if self.drain.begun else None,
-        )
+        view, drain, config = self.view_state, self.drain, self.config
+        return make_status(self._parts, self.membership, view, drain, config, now, least_output)
 
     def members(self, group: str) -> Sequence[Member]:
         """Return the members of a group, in the order in which they joined; () if it has none."""
@@ -602,11 +469,11 @@ class DaemonCore:
     def freeze(self) -> ViewChange | None:
         """Freeze the present view, and return its change; see MembershipContext."""
         if self.membership.state is _OPERATIONAL:
-            self._history.stop(self._now)
+            self._news.views.stop(self._now)
         self.submitter.is_woken = False
         if self.view_state is not None:
             self.view_state.deadline = inf
-        self.segments.size.end_view()
+        self._segments.size.end_view()
         self._early.clear()
         return None if self.view_state is None else self.view_state.view_change
 
@@ -626,17 +493,18 @@ class DaemonCore:
         if self.view_state is not None and recovered_set is not None:
             self.view_state.finish(view, transitional_members)
             self._carry_out()
-        self.probe.installed(view)
-        self._history.installed = view
+        self._parts.probe.installed(view)
+        self._news.views.installed = view
         self.reservation.renew(self._now)
         if self.reservation.is_far_ahead(view.id.counter, self._now):
             self.sessions.connection_numbers.begin_above(view.id.counter + config.starts.connection)
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
-        announced = self.carried_groups.announce(bundle_room(view.packet_limit), view)
-        here = self._parts, self.config, self._now
-        self.view_state = ViewState(view, me, announced, *here, majority=majority)
-        self.sessions.room = self.segments.begin_view(view)
+        announced = self._parts.carried_groups.announce(bundle_room(view.packet_limit), view)
+        self.view_state = ViewState(
+            view, me, announced, self._parts, self.config, self._now, majority=majority
+        )
+        self.sessions.room = self._segments.begin_view(view)
         if self.config is not config:
             self.view_state.use_roster(self.config, self._now)
         self._begun = True

@@ -261,4 +261,5 @@ class ChangeRoster:
     forced: bool = False
 
 
-Command: TypeAlias = LoadKeys | PromoteKey | RetireKey | Evict | ChangeRoster
+KeyCommand: TypeAlias = LoadKeys | PromoteKey | RetireKey | Evict
+Command: TypeAlias = KeyCommand | ChangeRoster

@@ -13,6 +13,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster
 from groupcomm.engine.backlog import Submitter
 from groupcomm.engine.counters import Counters
+from groupcomm.engine.inputs import Evict, KeyCommand, LoadKeys, PromoteKey, RetireKey
 from groupcomm.engine.protection import DatagramProtection
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.security.identity import Roll, identity_fingerprint
@@ -128,6 +129,18 @@ class KeyManager:
             self._submitter.submit(keys_bundle(report.encode()))
 
     # ---- commands of the operator ----
+
+    def carry_out(self, command: KeyCommand, config: CoreConfig) -> None:
+        """Carry out a command of an operator; raise LocalProtocolError if it is impossible."""
+        match command:
+            case LoadKeys(keys, roll):
+                self.load(keys, roll)
+            case PromoteKey(number):
+                self.promote(number)
+            case Evict(name):
+                self.evict(name)
+            case RetireKey(number=number, without_missing=anyway):
+                self.retire(number, config, without_missing=anyway)
 
     def load(self, keys: KeyRing, roll: Roll | None = None) -> None:
         """Adopt the changed files, all of them or none.

@@ -1,17 +1,11 @@
-"""News: the events of a step that an operator should know, as values; the shell words them.
+"""News: the events that an operator should know, as values; the shell words them. Pure."""
 
-Pure. ``now`` is in seconds.
-"""
-
-from collections import Counter
 from typing import TypeAlias
 
 import attrs
 
 from groupcomm.config.view import View
 from groupcomm.membership.states import GatherReason
-from groupcomm.ring.ring import Ring
-from groupcomm.ring.ring import TokenState as RingState
 
 
 @attrs.frozen(kw_only=True)
@@ -128,71 +122,3 @@ News: TypeAlias = (
     | ProgramSilent
     | RosterNews
 )
-
-
-class ViewHistory:
-    """The previous view, and since when it is frozen.
-
-    Attributes:
-        installed: the view that was installed since the last report; None if none was.
-    """
-
-    __slots__ = ("_reasons", "_stopped_at", "_view", "installed")
-
-    def __init__(self, now: float) -> None:
-        self._view: View | None = None
-        self._stopped_at = now
-        self._reasons: Counter[GatherReason] = Counter()
-        self.installed: View | None = None
-
-    def stop(self, now: float) -> None:
-        """Note that the view is frozen from now on."""
-        self._stopped_at = now
-
-    def report(
-        self, reasons: Counter[GatherReason], no_room: tuple[str, ...], now: float
-    ) -> ViewInstalled:
-        """Return the news of the view that was installed.
-
-        Args:
-            reasons: the number of times that this daemon has looked for a view, by cause.
-            no_room: the daemons for which the view has no room.
-            now: seconds.
-        """
-        view, before = self.installed, self._view
-        assert view is not None, "no view was installed"
-        names = {daemon.name for daemon in view.daemons}
-        known = set() if before is None else {daemon.name for daemon in before.daemons}
-        causes = tuple(reasons - self._reasons)
-        self._view, self._reasons, self.installed = view, reasons.copy(), None
-        return ViewInstalled(
-            view=view,
-            came=tuple(sorted(names - known)),
-            left=tuple(sorted(known - names)),
-            causes=causes,
-            took_s=now - self._stopped_at,
-            no_room=no_room,
-        )
-
-
-class TokenWatch:
-    """The watch that reports once that the token of an operational view is late.
-
-    Attributes:
-        is_late: whether the token was late at the last check.
-    """
-
-    __slots__ = ("_late_after_s", "is_late")
-
-    def __init__(self, timeout_s: float) -> None:
-        self._late_after_s = timeout_s / 2
-        self.is_late = False
-
-    def check(self, ring: Ring, now: float) -> list[TokenLate]:
-        """Return the news: nothing, unless the token is late and was not at the last check."""
-        silent_s = now - ring.monitor.heard_at
-        was_late = self.is_late
-        self.is_late = silent_s > self._late_after_s and ring.state is RingState.AWAY
-        if was_late or not self.is_late:
-            return []
-        return [TokenLate(silent_s=silent_s, timeout_s=2 * self._late_after_s)]

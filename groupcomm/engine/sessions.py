@@ -9,6 +9,8 @@ continue from one view of the daemons to the next.
 from collections.abc import Iterable, Sequence
 from math import inf
 
+import attrs
+
 from groupcomm.clocks.stamp import Position
 from groupcomm.engine.acceptance import Acceptance
 from groupcomm.engine.admission import Admission
@@ -34,6 +36,7 @@ from groupcomm.errors import Code
 from groupcomm.events import DaemonStopping, DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
+from groupcomm.metrics import metric
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.security.quotas import Quotas
@@ -52,6 +55,7 @@ from groupcomm.session.daemon_session import (
     SessionLimits,
     SessionStatus,
 )
+from groupcomm.session.frames import Capability
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bundle, leave_bundle
@@ -61,9 +65,37 @@ _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
 _JOIN = BundleKind.JOIN
 _OPEN = DaemonSessionState.OPEN
+_STOPPING, _HEARTBEATS = int(Capability.STOPPING), int(Capability.HEARTBEATS)
+_REFUSALS, _BOUNDS = int(Capability.REFUSALS), int(Capability.BOUNDS)
+_ACCEPTED = int(Capability.ACCEPTED)
 
 RECORD_HEAD_BYTES = 14
 """The bytes of a bundle's record besides its body, its user's name and its targets."""
+
+
+@attrs.frozen(kw_only=True, slots=False)  # without slots it can be a part of `Status`
+class ProgramsStatus:
+    """The sessions whose programs are there.
+
+    Attributes:
+        sessions: those of them that were asked for; see `DaemonCore.status`.
+        silent_programs: the number of sessions that were ended as nothing came from their programs.
+    """
+
+    programs: int = metric("sessions", "Sessions of programs.")
+    output_bytes: int = metric(
+        "session_output_bytes", "Output that waits to be read by all programs together."
+    )
+    backlog_bytes: int = metric(
+        "session_backlog_bytes", "Messages of all programs together that wait for a number."
+    )
+    backlog_work: int = metric(
+        "session_backlog_work",
+        "Units of work that these messages are about to cause (docs/security.md): the most of any"
+        " program; a session's next requests wait at 1,024.",
+    )
+    sessions: tuple[SessionStatus, ...]
+    silent_programs: int
 
 
 class LocalSessions:
@@ -203,7 +235,7 @@ class LocalSessions:
 
     def _push_stopping(self, session: DaemonSession) -> None:
         """Tell a session that the daemon is about to stop, if its client understands that."""
-        if session.asked.stopping:
+        if session.asked.wishes & _STOPPING:
             within_s = max(0.0, self._stops_at - self._output.now)
             notice = DaemonStopping(within_s=within_s, addresses=self._others)
             self._push(session, (encode_stopping(notice),))
@@ -221,9 +253,26 @@ class LocalSessions:
         soon = min(self.intake.due, output.held.due, output.slow_receivers.due)
         return min(soon, names.due, watches.due, self.acceptance.due)
 
-    def served(self) -> list[DaemonSession]:
-        """Return the sessions whose programs are there."""
-        return [session for session in self.by_connection.values() if session.has_client]
+    def status(self, least_output: float) -> ProgramsStatus:
+        """Return the facts about all programs, and those of sessions with so much output."""
+        count = output_bytes = backlog_bytes = backlog_work = 0
+        shown = []
+        for session in self.by_connection.values():
+            if session.has_client:
+                count += 1
+                output_bytes += (waiting := session.output_bytes)
+                backlog_bytes += session.backlog_bytes
+                backlog_work = max(backlog_work, session.backlog_work)
+                if waiting >= least_output:
+                    shown.append(session.status())
+        return ProgramsStatus(
+            programs=count,
+            output_bytes=output_bytes,
+            backlog_bytes=backlog_bytes,
+            backlog_work=backlog_work,
+            sessions=tuple(shown),
+            silent_programs=self.watches.ended,
+        )
 
     def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
         """Return those of these sessions whose programs are there, for operators."""
@@ -336,7 +385,7 @@ class LocalSessions:
                 self._questions.append((session.connection, request.text))
         elif isinstance(request, Hello):
             self._output.note_wishes(session)
-            if request.heartbeats:
+            if request.wishes & _HEARTBEATS:
                 session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)
             if self.admission.admits(session, request.user, self._output.now):
@@ -401,7 +450,7 @@ class LocalSessions:
             return True
         session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
-        if session.asked.accepted:
+        if session.asked.wishes & _ACCEPTED:
             self.acceptance.note_done(session.connection, self.now)
         if refused.verb:
             self._refuse(session, refused)
@@ -409,8 +458,9 @@ class LocalSessions:
 
     def _refuse(self, session: DaemonSession, refused: Refused) -> None:
         """Tell a session of a refusal; end it if its client does not understand refusals."""
-        if session.asked.refusals:
-            self._push(session, (encode_refused(refused, bounds=session.asked.bounds),))
+        if session.asked.wishes & _REFUSALS:
+            bounds = bool(session.asked.wishes & _BOUNDS)
+            self._push(session, (encode_refused(refused, bounds=bounds),))
             session.note_reply()
         else:
             self._end(session, Code.ILLEGAL_GROUP, str(refused))
@@ -543,7 +593,7 @@ class LocalSessions:
             session = self.by_connection.get(bundle.session)
             if session is not None:
                 session.note_left(bundle)
-                if session.asked.accepted:
+                if session.asked.wishes & _ACCEPTED:
                     self.acceptance.note_done(bundle.session, self.now)
         return taken
 
@@ -552,7 +602,7 @@ class LocalSessions:
         session = self.by_connection.get(bundle.session)
         if session is None or not bundle.message:  # only bundles of clients have message numbers
             return False
-        if session.asked.accepted:
+        if session.asked.wishes & _ACCEPTED:
             self.acceptance.note_numbered(bundle, bundle.packet.number)
         return session.note_numbered(bundle)
 
@@ -581,7 +631,7 @@ class LocalSessions:
             self._cut_off(session, before)
         if session.watch is not None:
             self.watches.begin(session, self.now, self.limits.session_timeout_s)
-        if session.asked.accepted:
+        if session.asked.wishes & _ACCEPTED:
             self._push(session, (encode_accepted(0),))  # so that its client knows that it is told
         early, session.early = session.early, []
         for frame, droppable in early:

@@ -1,7 +1,7 @@
 """Status: all facts about a core, as one frozen value, for status pages, logs and metrics.
 
-Each part gives its own. Times are seconds of the monotonic clock of the steps; counts are since
-this start.
+Each part gives its own; `make_status` puts them together. Times are seconds of the monotonic clock
+of the steps; counts are since this start.
 """
 
 from collections.abc import Mapping
@@ -9,20 +9,26 @@ from typing import Any
 
 import attrs
 
+from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import DaemonId
 from groupcomm.engine.access_control import AccessStatus
 from groupcomm.engine.counters import DatagramStatus, TrafficStatus
-from groupcomm.engine.drain import DrainStatus
+from groupcomm.engine.drain import Drain, DrainStatus
 from groupcomm.engine.keys import KeyStatus
-from groupcomm.engine.view import RingStatus
+from groupcomm.engine.parts import Parts
+from groupcomm.engine.sessions import ProgramsStatus
+from groupcomm.engine.view import RingStatus, ViewState
 from groupcomm.link.link import LinkStatus
+from groupcomm.membership.membership import Membership
 from groupcomm.membership.peer import PeerStatus
 from groupcomm.membership.reservation import DiskStatus
 from groupcomm.membership.status import MembershipStatus
+from groupcomm.metrics import metric
 from groupcomm.ring.counts import RingCounts
 from groupcomm.session.daemon_session import SessionStatus
 
 __all__ = [
+    "AccessStatus",
     "ClockStatus",
     "DatagramStatus",
     "DiskStatus",
@@ -41,15 +47,14 @@ class ClockStatus:
 
     Attributes:
         reading: the present reading, microseconds.
-        jumps: the number of times that the wall clock was set.
     """
 
     reading: int
-    jumps: int
+    jumps: int = metric("clock_jumps_total", "Number of times that the wall clock was set.")
 
 
 @attrs.frozen(kw_only=True)
-class Status(MembershipStatus):
+class Status(MembershipStatus, ProgramsStatus):
     """The whole state that a core reports, at one time.
 
     Attributes:
@@ -60,11 +65,6 @@ class Status(MembershipStatus):
         roster: the roster that counts, as plain values; see RosterManager.describe.
         ring, links: the ring and the links of the present view; None and () without one.
         token: the counts of the token and of repairs in the ring, over all views.
-        programs: the number of sessions whose programs are there.
-        output_bytes, backlog_bytes: the sums over these; see SessionStatus.
-        backlog_work: the most of any of these.
-        sessions: those of these that were asked for; see `DaemonCore.status`.
-        silent_programs: the number of sessions that were ended as nothing came from their programs.
         drain: the progress of the drain; None if the daemon is not about to stop.
     """
 
@@ -78,14 +78,42 @@ class Status(MembershipStatus):
     ring: RingStatus | None
     links: tuple[LinkStatus, ...]
     token: RingCounts
-    programs: int
-    output_bytes: int
-    backlog_bytes: int
-    backlog_work: int
-    sessions: tuple[SessionStatus, ...]
     access: AccessStatus
     traffic: TrafficStatus
     datagrams: DatagramStatus
     keys: KeyStatus
-    silent_programs: int
     drain: DrainStatus | None
+
+
+def make_status(
+    parts: Parts,
+    membership: Membership,
+    view_state: ViewState | None,
+    drain: Drain,
+    config: CoreConfig,
+    now: float,
+    least_output: float,
+) -> Status:
+    """Return all facts about a core; see `DaemonCore.status`."""
+    found = membership.status(now)
+    members = () if found.view is None else tuple(each.name for each in found.view.daemons)
+    sessions, counters = parts.sessions, parts.counters
+    return Status(
+        **attrs.asdict(found, recurse=False),
+        **attrs.asdict(sessions.status(least_output), recurse=False),
+        at=now,
+        daemon=parts.start.daemon,
+        majority=None if found.view is None else config.has_majority(members),
+        configured=tuple(config.daemons),
+        roster=parts.roster_manager.describe(members),
+        clock=ClockStatus(reading=parts.physical.read(now), jumps=parts.physical.jumps),
+        disk=parts.reservation.status(),
+        ring=None if view_state is None else view_state.ring_status(sessions.waiting),
+        links=() if view_state is None else view_state.link_status(),
+        token=attrs.evolve(counters.ring),
+        access=sessions.access_control.status(),
+        traffic=sessions.traffic.status(),
+        datagrams=counters.status(),
+        keys=parts.key_manager.status(config),
+        drain=drain.status(now) if drain.begun else None,
+    )

@@ -47,10 +47,14 @@ class Storage:
         # Whether a write of each kind is in progress.
         self._mark = self._keys = self._roll = self._roster = False
 
-    @property
-    def may_begin(self) -> bool:
-        """Return whether no write of keys, identities or rosters is under way."""
-        return not (self._keys or self._roll or self._roster)
+    def is_due(self, now: float) -> bool:
+        """Return whether keys, identities or a roster have to be stored, and can be at once."""
+        if self._keys or self._roll or self._roster:
+            return False
+        rosters = self._roster_manager
+        return self._key_manager.unstored or (
+            rosters.unstored and rosters.to_store(now) is not None
+        )
 
     def begin(self, now: float) -> list[Store]:
         """Return the writes that begin now."""

@@ -13,27 +13,20 @@ from math import inf
 
 import attrs
 
-from groupcomm.clocks.ring_clock import LatestTime, PhysicalClock, RingClock
+from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.versions import READERS
 from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
 from groupcomm.engine.checks import Plausibility
-from groupcomm.engine.counters import Counters
 from groupcomm.engine.delivery import Delivery
-from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.leaving import LeaveProgress
-from groupcomm.engine.probe import Probe
-from groupcomm.engine.reports import Reports
-from groupcomm.engine.roster import RosterManager
-from groupcomm.engine.segmentation import Segments
-from groupcomm.engine.sender import Sender
-from groupcomm.engine.sessions import LocalSessions
+from groupcomm.engine.parts import Parts
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
-from groupcomm.groups.carried import CarriedGroups, OwnAnnouncement
+from groupcomm.groups.carried import OwnAnnouncement
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.groups.table import Member
 from groupcomm.link.forwarding import Forwarding
@@ -41,6 +34,7 @@ from groupcomm.link.link import LinkStatus
 from groupcomm.link.routes import Routes
 from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.states import GatherReason, MembershipState
+from groupcomm.metrics import metric
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
@@ -74,7 +68,6 @@ class RingStatus:
         held: for each ring of the view the number up to which all packets are here.
         frontiers_least: the stamp up to which all daemons of the view hold everything.
         token_losses, token_retransmissions: their numbers in this view.
-        waiting_bundles: the number of bundles without a number.
     """
 
     token: str
@@ -84,23 +77,9 @@ class RingStatus:
     frontiers_least: int
     token_losses: int
     token_retransmissions: int
-    waiting_bundles: int
-
-
-@attrs.frozen
-class ViewParts:
-    """The parts of a daemon that all its views share."""
-
-    physical: PhysicalClock
-    sessions: LocalSessions
-    carried_groups: CarriedGroups
-    key_manager: KeyManager
-    roster_manager: RosterManager
-    reports: Reports
-    counters: Counters
-    probe: Probe
-    segments: Segments
-    sender: Sender
+    waiting_bundles: int = metric(
+        "queue_bundles", "Bundles of this daemon's programs that wait for a number of the ring."
+    )
 
 
 class ViewState:
@@ -133,7 +112,7 @@ class ViewState:
         view: View,
         me: int,
         announcement: OwnAnnouncement,
-        parts: ViewParts,
+        parts: Parts,
         config: CoreConfig,
         now: float,
         *,
@@ -194,7 +173,7 @@ class ViewState:
             self._first.extend(bundles)
             self._announcement = None
 
-    def _make_delivery(self, parts: ViewParts) -> Delivery:
+    def _make_delivery(self, parts: Parts) -> Delivery:
         view = self.view
         return Delivery(
             view,

@@ -23,8 +23,8 @@ from groupcomm.groups.announcement import (
 from groupcomm.groups.table import GroupTable
 from groupcomm.wire.bundle import Bundle
 
-STEP_ROWS: Final = 1000
-"""The rows of its announcement that a daemon encodes in one step: some 4 ms."""
+STEP_ROWS: Final = 500
+"""The rows of its announcement that a daemon encodes in one step: some 2 ms."""
 
 
 class OwnAnnouncement:

@@ -19,6 +19,7 @@ from groupcomm.link.acknowledgements import InFlight, ReceivedNumbers
 from groupcomm.link.congestion import GRANULARITY_S, Bandwidth, RoundTrip
 from groupcomm.link.path_mtu import PathMtu, Reassembly, cut
 from groupcomm.link.queue import FairQueue, NoticeQueue, Queued
+from groupcomm.metrics import metric
 from groupcomm.wire.link import (
     LINK_BYTES,
     PROBE_BYTES,
@@ -47,26 +48,44 @@ class LinkStatus:
         carries_bytes: the size of the largest datagrams that pass.
         most_bytes: the size of the largest datagrams that there are.
         narrow: whether the largest ones are lost.
-        round_trip_s: smoothed.
-        rate: the best of late, bytes a second; 0 before the first sample.
-        sent: the number of attempts to send a packet, in this view.
-        lost: the number of attempts among them that were given up as lost.
-        in_flight_bytes: the bytes that are not acknowledged yet.
-        waiting_bytes: bytes that are not sent yet.
-        dropped: UNRELIABLE packets that found no room, in this view.
+        rate: 0 before the first sample.
     """
 
     to: str
     carries_bytes: int
     most_bytes: int
     narrow: bool
-    round_trip_s: float
-    rate: float
-    sent: int
-    lost: int
-    in_flight_bytes: int
-    waiting_bytes: int
-    dropped: int
+    round_trip_s: float = metric(
+        "link_round_trip_seconds",
+        "Smoothed round trip of a link that ends at this daemon.",
+        "peer",
+    )
+    rate: float = metric(
+        "link_rate_bytes", "Best recent rate of a link, in bytes a second.", "peer"
+    )
+    sent: int = metric(
+        "link_packets_total",
+        "Packets sent over a link in this view; each attempt counts.",
+        "peer",
+    )
+    lost: int = metric(
+        "link_packets_lost_total",
+        "Packets among them that were lost; both counts start again with each view.",
+        "peer",
+    )
+    in_flight_bytes: int = metric(
+        "link_in_flight_bytes",
+        "Bytes that were sent over a link and are not acknowledged yet.",
+        "peer",
+    )
+    waiting_bytes: int = metric(
+        "link_queue_bytes", "Bytes that wait to be sent over a link.", "peer"
+    )
+    dropped: int = metric(
+        "link_packets_dropped_total",
+        "UNRELIABLE packets that found no room in a link's queue.",
+        "peer",
+    )
 
 
 class Link:

@@ -17,6 +17,7 @@ import attrs
 
 from groupcomm.config.view import Start
 from groupcomm.errors import ProtocolViolation
+from groupcomm.metrics import metric
 
 LEAD_US: Final = 2_000_000
 """A mark is written this far ahead of physical time: the daemons of a cluster that starts together
@@ -64,18 +65,24 @@ class DiskStatus:
     """The disk that marks of view counters are written to.
 
     Attributes:
-        write_s: the longest time of recent writes.
         asked_at: the time since which the present write is wanted; None without one.
         error: the reason for which the last write failed; None if it did not.
-        spare: view counters that the disk holds for this daemon and that are not used.
-        aside: whether others are in a view that needs a mark which the disk does not hold yet.
+        aside: others are in a view that needs a mark which the disk does not hold yet.
     """
 
-    write_s: float
+    write_s: float = metric(
+        "disk_write_seconds", "Longest time of recent writes to the state folder."
+    )
     asked_at: float | None
     error: str | None
-    spare: int
-    aside: bool
+    spare: int = metric(
+        "disk_spare_marks",
+        "View counters that the disk holds for this daemon and that are not used.",
+    )
+    aside: bool = metric(
+        "disk_aside",
+        "1 while the daemon stands aside from a view until its disk has answered.",
+    )
 
 
 def first_number(mark: int, reading: int, random_id: int) -> int:

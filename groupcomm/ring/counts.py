@@ -2,23 +2,33 @@
 
 import attrs
 
+from groupcomm.metrics import metric
+
 
 @attrs.define
 class RingCounts:
     """Counts since the start of one core.
 
     Attributes:
-        visits: the number of times that the token came here.
-        rotations: the number of times that it came back without having rested anywhere.
+        rotations: the number of times that the token came back without having rested anywhere.
         rotations_s: the time of these rotations, all together, in seconds.
-        repeated_packets, repeated_bytes: packets that were sent again, as another daemon lacked
-            them.
-        repeated_tokens: copies sent of tokens that nothing showed to have arrived.
     """
 
-    visits: int = 0
+    visits: int = metric(
+        "token_visits_total", "Number of times that the token has come to this daemon.", default=0
+    )
     rotations: int = 0
     rotations_s: float = 0.0
-    repeated_packets: int = 0
-    repeated_bytes: int = 0
-    repeated_tokens: int = 0
+    repeated_packets: int = metric(
+        "packets_repeated_total",
+        "Packets that this daemon sent again to its ring, as another daemon lacked them.",
+        default=0,
+    )
+    repeated_bytes: int = metric(
+        "packet_repeated_bytes_total", "Bytes of these packets.", default=0
+    )
+    repeated_tokens: int = metric(
+        "tokens_repeated_total",
+        "Copies sent of tokens that nothing showed to have arrived.",
+        default=0,
+    )

@@ -15,7 +15,6 @@ from msgspec import structs
 
 from groupcomm.errors import BadDatagram, Code, LocalProtocolError
 from groupcomm.events import (
-    Answer,
     Closed,
     DaemonView,
     Event,
@@ -28,13 +27,13 @@ from groupcomm.names import check_group, check_user
 from groupcomm.security.access import Verb
 from groupcomm.session.bundler import Bundler, names_bytes
 from groupcomm.session.daemon_frames import (
+    EVENTS,
     decode_abort_untrusted,
     decode_accepted_untrusted,
     decode_closed_untrusted,
     decode_ordered_untrusted,
     decode_origins_untrusted,
     decode_refused_untrusted,
-    decode_stopping_untrusted,
     decode_undeliverable_untrusted,
     decode_view_id_untrusted,
     decode_view_untrusted,
@@ -42,6 +41,7 @@ from groupcomm.session.daemon_frames import (
 )
 from groupcomm.session.differences import decode_difference_untrusted
 from groupcomm.session.frames import (
+    ALWAYS,
     CLIENT_FRAME_BYTES,
     DAEMON_FRAME_BYTES,
     Capability,
@@ -178,7 +178,7 @@ class ClientSession:
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
         self._knows_readers = self.was_silent = False
         self.accepted: int | None = None
-        capabilities = Capability.REFUSALS | Capability.BOUNDS | Capability.STOPPING
+        capabilities = ALWAYS
         capabilities |= Capability.ACCEPTED if accepted else 0
         capabilities |= (Capability.DIFFERENCES | Capability.CONTINUED) if differences else 0
         capabilities |= Capability.NO_VIEWS if own_views_only else 0
@@ -495,10 +495,8 @@ class ClientSession:
             events.append(begun)
         elif kind in _ENDS_OF_VIEWS:
             self._end_view(frame, events)
-        elif kind == FrameKind.ANSWER:
-            events.append(Answer(data=frame[1:]))
-        elif kind == FrameKind.STOPPING:
-            events.append(decode_stopping_untrusted(frame))
+        elif (decode := EVENTS.get(kind)) is not None:
+            events.append(decode(frame))
         elif kind == FrameKind.WELCOME:
             self._on_welcome(frame, events)
         elif kind == FrameKind.CLOSED:

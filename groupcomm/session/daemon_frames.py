@@ -4,19 +4,21 @@ Positions in them lack their view: it is the view that the last VIEWID frame has
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.events import (
+    Answer,
     CausalContext,
     Cause,
     Closed,
     Connected,
     DaemonStopping,
     DaemonView,
+    Event,
     GroupView,
     MemberId,
     Ordered,
@@ -472,3 +474,10 @@ def decode_origins_untrusted(frame: bytes) -> dict[str, int]:
     if offset != len(frame) or len(origins) != count:
         raise BadDatagram("origins", f"{count} daemons in {len(frame)} bytes")
     return origins
+
+
+EVENTS: Final[Mapping[int, Callable[[bytes], Event]]] = {
+    FrameKind.ANSWER: lambda frame: Answer(data=frame[1:]),
+    FrameKind.STOPPING: decode_stopping_untrusted,
+}
+"""The decoders of frames that are an event of their own, whatever came before them."""

@@ -36,6 +36,7 @@ from groupcomm.session.frames import (
     HELLO_FRAME_BYTES,
     MIN_BUNDLE_LIMIT,
     PROTOCOL_VERSION,
+    Capability,
     FrameKind,
     FrameReader,
     bundle_bytes,
@@ -69,6 +70,7 @@ from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm.wire.packet import Raw
 
 _AGREED: Final = int(ServiceLevel.AGREED)
+_NO_VIEWS: Final = int(Capability.NO_VIEWS)
 _BUNDLE: Final = int(FrameKind.BUNDLE)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _FROM_CLIENTS: Final = frozenset(
@@ -536,7 +538,7 @@ class DaemonSession:
 
     def wants_views(self, group: str) -> bool:
         """Return whether the client wants views of a group besides its own joins and leaves."""
-        return not self.asked.no_views and group not in self.reads
+        return not self.asked.wishes & _NO_VIEWS and group not in self.reads
 
     # ---- numbers ----
 
@@ -631,6 +633,12 @@ class DaemonSession:
             and self.state < DaemonSessionState.CLOSING
         )
 
-    def pop_output(self, limit: int) -> list[Raw]:
-        """Remove and return parts of whole frames, one at least, up to about `limit` bytes."""
-        return self._outbox.pop(limit)
+    def pop_output(self, limit: int, now: float = 0.0) -> list[Raw]:
+        """Remove and return parts of whole frames, one at least, up to about `limit` bytes.
+
+        At `now`, in seconds, the client is told something.
+        """
+        parts = self._outbox.pop(limit)
+        if parts and self.watch is not None:
+            self.watch.sent_at = now
+        return parts

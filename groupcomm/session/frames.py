@@ -86,6 +86,10 @@ class Capability(enum.IntFlag):
     CAUSES = 1  # CAUSES frames: the causes of deliveries
 
 
+ALWAYS: Final = Capability.REFUSALS | Capability.BOUNDS | Capability.STOPPING
+"""What clients of this library understand, whatever their programs ask for."""
+
+
 LENGTH = struct.Struct("!I")
 _HELLO = struct.Struct("!BBI")  # kind, version, capabilities
 _BUNDLE = struct.Struct("!IBB")  # length, kind, ordered

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from groupcomm.errors import Code, SessionError
-from groupcomm.session.frames import Capability, FrameKind
+from groupcomm.session.frames import FrameKind
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 
@@ -19,47 +19,14 @@ class Hello:
 
     Attributes:
         user: the user's name.
-        causes: whether it wants a CAUSES frame before each DELIVER frame with a position.
-        refusals: whether it understands REFUSED frames.
-        principals: whether it wants PRINCIPAL frames.
-        origins: whether it wants ORIGINS frames.
-        stopping: whether it wants STOPPING frames.
-        heartbeats: whether it sends heartbeats, and wants them.
-        accepted: whether it wants ACCEPTED frames.
-        bounds: whether it understands in REFUSED frames which bound was reached.
-        differences: whether it wants DIFFERENCE frames.
-        continued: whether it wants CONTINUED frames.
-        no_views: whether it wants no views of groups but its own joins and leaves.
+        wishes: the bits of `Capability` that it wants or understands.
     """
 
-    __slots__ = (
-        "accepted",
-        "bounds",
-        "causes",
-        "continued",
-        "differences",
-        "heartbeats",
-        "no_views",
-        "origins",
-        "principals",
-        "refusals",
-        "stopping",
-        "user",
-    )
+    __slots__ = ("user", "wishes")
 
-    def __init__(self, user: str, capabilities: int) -> None:
+    def __init__(self, user: str, wishes: int) -> None:
         self.user = user
-        self.causes = bool(capabilities & Capability.CAUSES)
-        self.refusals = bool(capabilities & Capability.REFUSALS)
-        self.principals = bool(capabilities & Capability.PRINCIPALS)
-        self.origins = bool(capabilities & Capability.ORIGINS)
-        self.stopping = bool(capabilities & Capability.STOPPING)
-        self.heartbeats = bool(capabilities & Capability.HEARTBEATS)
-        self.accepted = bool(capabilities & Capability.ACCEPTED)
-        self.bounds = bool(capabilities & Capability.BOUNDS)
-        self.no_views = bool(capabilities & Capability.NO_VIEWS)
-        self.differences = bool(capabilities & Capability.DIFFERENCES)
-        self.continued = bool(capabilities & Capability.CONTINUED)
+        self.wishes = wishes
 
 
 NO_WISHES: Final = Hello("", 0)

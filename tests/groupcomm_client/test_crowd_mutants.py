@@ -1,4 +1,4 @@
-"""Every mutant of history, shared work and the mutex is on its page, and fits what it replaces.
+"""Every mutant of a crowd (history, work, mutex, Spread) is on its page, and fits what it replaces.
 
 `python -m tests.verification.mutants.crowds` hunts them in their crowds. Those that no crowd has
 found are found by a test each, which fails while the mutant is there.
@@ -73,7 +73,7 @@ FINDERS: Final[dict[str, Callable[..., None]]] = {
 """The tests that find what no crowd does, by mutant; some take a folder."""
 
 FOUND_BY_CROWD: Final = re.compile(
-    r"(history|cursors|digests|compaction|work|mutex): \d+ \| [a-zA-Z0-9 ]+"
+    r"(history|cursors|digests|compaction|work|mutex|spread): \d+ \| [a-zA-Z0-9 ]+"
 )
 
 

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import Cause, Event, GroupView, MemberId, Transition
+from groupcomm.events import Cause, DaemonView, Event, GroupView, MemberId, Transition
 from groupcomm_client import spread_api as sp
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.spread_api import flush, functions
@@ -191,10 +191,40 @@ def test_only_groups_that_lose_or_gain_members_tell_of_a_change_of_daemons() -> 
         (0x1100, "far", (("#dan#d",),)),
         (0x2000, "far", ()),
         (0x1800, "far", (("#ann#a", "#bob#b"),)),
+        (0x2000, "grows", ()),  # bob was lost meanwhile, and is back
         (0x1800, "grows", (("#ann#a",), ("#bob#b",), ("#cat#c", "#dan#d"))),
         *((0x2000, group, ()) for group in ("near", "grows", "far")),
         (0x1800, "near", (("#ann#a", "#bob#b"),)),
     ]
+
+
+def test_a_member_that_joins_last_of_a_lost_daemon_is_told_to_be_lost() -> None:
+    script: list[Event] = [
+        network("room", 1, "ann#a", along=1, joins=True),
+        Transition(ViewId(1, "a", 1), ("a", "b")),
+        network("room", 1, "ann#a", "bob#b", along=2, joins=True),
+        network("room", 1, "ann#a", "bob#b", "cat#c", along=3, joins=True),
+        DaemonView(id=ViewId(2, "a", 1), daemons=("a", "b"), majority=True),
+        network("room", 2, "ann#a", "bob#b", along=2),
+        network("room", 2, "ann#a", "bob#b", "cat#c", along=3, joins=True),
+    ]
+    box = Mailbox(cast("BlockingConnection", Scripted(script)), membership=True)
+    told = []
+    while (found := box.receive(0.0)) is not None:
+        told.append(found.service_type & 0x3F00)
+    assert told == [0x1100, 0x1100, 0x1100, 0x2000, 0x1800, 0x1100]
+
+
+def test_a_loss_of_daemons_that_part_after_all_is_told_before_the_view_without_them() -> None:
+    script: list[Event] = [
+        network("room", 1, "ann#a", "bob#b", along=2, joins=True),
+        Transition(ViewId(1, "a", 1), ("a", "b")),
+        DaemonView(id=ViewId(2, "a", 1), daemons=("a",), majority=False),
+        network("room", 2, "ann#a", along=1),
+    ]
+    box = Mailbox(cast("BlockingConnection", Scripted(script)), membership=True)
+    told = [found.service_type & 0x3F00 for found in iter(lambda: box.receive(0.0), None)]
+    assert told == [0x1100, 0x2000, 0x1800]
 
 
 def test_without_membership_only_messages_come(boxes: Boxes) -> None:

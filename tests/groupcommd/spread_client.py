@@ -92,20 +92,82 @@ class Received:
         return found
 
 
-class SpreadClient:
-    """One connection.
+class Wire:
+    """Messages of one session as bytes, in both directions.
 
     Attributes:
         name: its private group name.
-        version: the version of the daemon, as it says.
     """
 
-    def __init__(self, stream: trio.abc.Stream, *, big_endian: bool) -> None:
-        self._stream = stream
+    def __init__(self, *, big_endian: bool) -> None:
         self._order = ">" if big_endian else "<"
         self._marks = 0 if big_endian else MARKS
         self._buffer = b""
         self.name = ""
+
+    def message(
+        self,
+        type_: int,
+        groups: list[str],
+        data: bytes = b"",
+        tag: int = 0,
+        *,
+        sender: str | None = None,
+        sizes: tuple[int, int] | None = None,
+    ) -> bytes:
+        """Return a message's bytes; `sizes` claims other counts of groups and data."""
+        count, size = sizes or (len(groups), len(data))
+        hint = (tag & 0xFFFF) << 8 | self._marks
+        name = (self.name if sender is None else sender).encode()
+        head = struct.pack(f"{self._order}I32siIi", type_ | self._marks, name, count, hint, size)
+        return head + b"".join(group.encode().ljust(32, b"\0") for group in groups) + data
+
+    def feed(self, data: bytes | bytearray) -> None:
+        """Accept bytes of the daemon."""
+        self._buffer += data
+
+    def pop(self) -> Received | None:
+        """Return the next message; None if it has not come whole."""
+        head = self._buffer[:48]
+        if len(head) < 48:
+            return None
+        marks = int.from_bytes(head[:4], "little") & MARKS
+        assert marks in (0, MARKS), head[:4]
+        order = "<" if marks else ">"
+        type_, sender, count, _, size = struct.unpack(f"{order}I32siIi", head)
+        assert 0 <= count <= 10_000
+        assert size >= 0
+        marks = int.from_bytes(head[40:44], "little") & MARKS
+        assert marks in (0, MARKS), head[40:44]
+        hint = int.from_bytes(head[40:44], "little" if marks else "big") & ~MARKS
+        assert not hint & ~0xFFFF00, hint
+        names_at = 52 if type_ & REJECT else 48
+        data_at = names_at + 32 * count
+        if len(self._buffer) < data_at + size:
+            return None
+        raw, self._buffer = self._buffer[: data_at + size], self._buffer[data_at + size :]
+        rejected = struct.unpack_from(f"{order}I", raw, 48)[0] if names_at > 48 else 0
+        return Received(
+            type=type_ & ~MARKS,
+            sender=name_in(sender),
+            groups=tuple(name_in(raw[at : at + 32]) for at in range(names_at, data_at, 32)),
+            tag=hint >> 8,
+            mismatch=marks != self._marks,
+            data=raw[data_at:],
+            rejected=rejected & ~MARKS,
+        )
+
+
+class SpreadClient(Wire):
+    """One connection.
+
+    Attributes:
+        version: the version of the daemon, as it says.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, *, big_endian: bool) -> None:
+        super().__init__(big_endian=big_endian)
+        self._stream = stream
         self.version: tuple[int, ...] = ()
 
     async def __aenter__(self) -> Self:
@@ -172,23 +234,6 @@ class SpreadClient:
         names = [groups] if isinstance(groups, str) else groups
         await self.raw(self.message(service, names, data, tag))
 
-    def message(
-        self,
-        type_: int,
-        groups: list[str],
-        data: bytes = b"",
-        tag: int = 0,
-        *,
-        sender: str | None = None,
-        sizes: tuple[int, int] | None = None,
-    ) -> bytes:
-        """Return a message's bytes; `sizes` claims other counts of groups and data."""
-        count, size = sizes or (len(groups), len(data))
-        hint = (tag & 0xFFFF) << 8 | self._marks
-        name = (self.name if sender is None else sender).encode()
-        head = struct.pack(f"{self._order}I32siIi", type_ | self._marks, name, count, hint, size)
-        return head + b"".join(group.encode().ljust(32, b"\0") for group in groups) + data
-
     async def raw(self, data: bytes) -> None:
         """Send any bytes."""
         await self._stream.send_all(data)
@@ -197,31 +242,10 @@ class SpreadClient:
 
     async def receive(self, *, patient: bool = False) -> Received:
         """Return the next message, waiting for ever if patient; Ended if none comes any more."""
-        head = await self._read(48, math.inf if patient else WAIT_S)
-        marks = int.from_bytes(head[:4], "little") & MARKS
-        assert marks in (0, MARKS), head[:4]
-        order = "<" if marks else ">"
-        type_, sender, count, _, size = struct.unpack(f"{order}I32siIi", head)
-        assert 0 <= count <= 10_000
-        assert size >= 0
-        marks = int.from_bytes(head[40:44], "little") & MARKS
-        assert marks in (0, MARKS), head[40:44]
-        hint = int.from_bytes(head[40:44], "little" if marks else "big") & ~MARKS
-        assert not hint & ~0xFFFF00, hint
-        rejected = 0
-        if type_ & REJECT:
-            (rejected,) = struct.unpack(f"{order}I", await self._read(4))
-        fields = await self._read(32 * count)
-        groups = tuple(name_in(fields[at : at + 32]) for at in range(0, len(fields), 32))
-        return Received(
-            type=type_ & ~MARKS,
-            sender=name_in(sender),
-            groups=groups,
-            tag=hint >> 8,
-            mismatch=marks != self._marks,
-            data=await self._read(size),
-            rejected=rejected & ~MARKS,
-        )
+        with trio.fail_after(math.inf if patient else WAIT_S):
+            while (found := self.pop()) is None:
+                await self._hear()
+        return found
 
     async def view(self, group: str | None = None) -> Received:
         """Return the next regular membership message, of a group if one is named; skip others."""
@@ -245,18 +269,21 @@ class SpreadClient:
         except Ended:
             return
 
-    async def _read(self, size: int, wait_s: float = WAIT_S) -> bytes:
-        with trio.fail_after(wait_s):
+    async def _read(self, size: int) -> bytes:
+        with trio.fail_after(WAIT_S):
             while len(self._buffer) < size:
-                try:
-                    data = await self._stream.receive_some(65536)
-                except trio.BrokenResourceError:
-                    data = b""
-                if not data:
-                    raise Ended
-                self._buffer += data
+                await self._hear()
         found, self._buffer = self._buffer[:size], self._buffer[size:]
         return found
+
+    async def _hear(self) -> None:
+        try:
+            data = await self._stream.receive_some(65536)
+        except trio.BrokenResourceError:
+            data = b""
+        if not data:
+            raise Ended
+        self.feed(data)
 
 
 def name_in(field: bytes) -> str:

@@ -66,7 +66,7 @@ def note_for(copies: Copies, begin: float, seconds: float, **told: str) -> None:
 def test_a_copy_is_logged_once_it_has_gone_on_for_a_while_and_then_each_hour(
     config: DaemonConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    copies = Copies(config)
+    copies = Copies(lambda: config)
     with caplog.at_level(logging.WARNING, "groupcommd"):
         note_for(copies, 0.0, LASTS_S - 1)
         assert not caplog.messages
@@ -97,7 +97,7 @@ def test_a_copy_is_logged_once_it_has_gone_on_for_a_while_and_then_each_hour(
 def test_other_datagrams_show_no_copy(
     config: DaemonConfig, caplog: pytest.LogCaptureFixture, otherwise: dict[str, str]
 ) -> None:
-    copies = Copies(config)
+    copies = Copies(lambda: config)
     with caplog.at_level(logging.WARNING, "groupcommd"):
         note_for(copies, 0.0, 3 * LASTS_S, **otherwise)
     assert not caplog.messages
@@ -105,14 +105,14 @@ def test_other_datagrams_show_no_copy(
 
 
 def test_a_few_now_and_then_are_no_copy(config: DaemonConfig) -> None:
-    copies = Copies(config)
+    copies = Copies(lambda: config)
     for now in range(0, 200, int(2 * FRESH_S)):
         note(copies, float(now))
         assert copies.report(now) == []
 
 
 def test_what_is_kept_is_bounded(config: DaemonConfig) -> None:
-    copies = Copies(config)
+    copies = Copies(lambda: config)
     for place in range(2 * MAX_COPIES):
         note(copies, 2 * LOOK_S * place, address=Address("10.0.0.9", 1000 + place))
     assert len(copies._found) == MAX_COPIES

@@ -118,16 +118,16 @@ async def test_a_signal_drains_first_and_a_second_one_ends_the_wait(
             connect(str(daemons["a"].unix)) as ann,
         ):
             service = daemons["a"].service
-            cli._stop(service, service._config)
+            cli._stop(service, service.config)
             notice = await next_of(ann, DaemonStopping)
             assert notice.within_s == pytest.approx(20.0)
-            seconds = 20 + service._config.core.leave_timeout_s + 3
+            seconds = 20 + service.config.core.leave_timeout_s + 3
             told = supervisor.recv(100).decode().splitlines()
             assert told == ["STOPPING=1", f"EXTEND_TIMEOUT_USEC={seconds * 1e6:.0f}"]
             begun = trio.current_time()
             await trio.sleep(5.0)
             await ann.ask("status")  # it is served
-            cli._stop(service, service._config)
+            cli._stop(service, service.config)
             with pytest.raises(SessionEnded):
                 await next_of(ann, Reconnected)
             await daemons.settle("b", PATIENCE_S)

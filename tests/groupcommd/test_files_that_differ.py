@@ -72,7 +72,7 @@ def status(now: float, *others: OtherConfiguration) -> Status:
 
 def stated(config: DaemonConfig, found: OtherConfiguration) -> DifferenceReport:
     """Return the text about one that was found."""
-    (statement,) = ConfigDifferences(config).statements(status(0.0, found))
+    (statement,) = ConfigDifferences(lambda: config).statements(status(0.0, found))
     return statement
 
 
@@ -112,7 +112,7 @@ def test_settings_that_only_should_be_equal_part_nobody(config: DaemonConfig) ->
 def test_the_log_has_a_line_for_each_change_and_one_for_the_end(
     config: DaemonConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = ConfigDifferences(config)
+    told = ConfigDifferences(lambda: config)
     with caplog.at_level(logging.INFO, "groupcommd"):
         told.check(status(0.0, other(Verdict.OPEN)))
         assert caplog.messages == [], "it may still say what differs"
@@ -149,7 +149,7 @@ def note(strangers: RejectedSenders, reason: str, address: Address, now: float) 
 def test_a_stranger_that_is_listed_or_has_the_key_is_logged_once(
     config: DaemonConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    strangers = RejectedSenders(config)
+    strangers = RejectedSenders(lambda: config)
     listed, unknown = config.addresses["b"], Address("10.0.0.9", 4803)
     cases = [("suite", listed), ("suite", unknown), ("unlisted", unknown), ("replay", listed)]
     with caplog.at_level(logging.WARNING, "groupcommd"):
@@ -170,8 +170,19 @@ def test_a_stranger_that_is_listed_or_has_the_key_is_logged_once(
     assert strangers.report(3.0 + FRESH_S) == []
 
 
+def test_a_stranger_is_named_by_the_configuration_that_counts_now(config: DaemonConfig) -> None:
+    address, running = Address("10.0.0.9", 4803), [config]
+    strangers = RejectedSenders(lambda: running[-1])
+    note(strangers, "suite", address, 0.0)
+    running.append(attrs.evolve(config, located={"b": address}))
+    note(strangers, "suite", address, LOOK_S)
+    assert [each["name"] for each in strangers.report(LOOK_S)] == ["b"]
+    note(strangers, "key", address, 2 * LOOK_S)
+    assert {each["name"] for each in strangers.report(2 * LOOK_S)} == {"b"}
+
+
 def test_junk_is_looked_at_now_and_then_and_kept_in_bounds(config: DaemonConfig) -> None:
-    strangers = RejectedSenders(config)
+    strangers = RejectedSenders(lambda: config)
     for place in range(3 * MAX_SENDERS):
         note(strangers, "tag", Address("10.0.0.1", place), place * LOOK_S / 2)
     told = strangers.report(0.0)

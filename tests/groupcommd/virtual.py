@@ -199,7 +199,7 @@ class VirtualService(Service):
             self.http_tasks.append(HttpTask(nursery, listening, channel))
             return self.http_tasks[-1]
 
-        self._http = HttpSupervisor(at.socket, self._config, self._parts, start)
+        self._http = HttpSupervisor(at.socket, lambda: self.config, self._parts, start)
         nursery.start_soon(self._http.run)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import Cause, GroupView, MemberId, Message, Refused, Transition
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Refused, Transition
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.events import Received, Unfiltered, Unreadable
 from groupcomm_client.spread_api.constants import (
@@ -104,6 +104,7 @@ class Mailbox:
         self._waiting: deque[Received_message] = deque()
         self._views: dict[str, GroupView] = {}  # the last view of each group that was told
         self._losing: set[str] = set()  # groups of which a transition was told
+        self._staying: frozenset[str] | None = None  # daemons that go on, while a view ends
         self._kept_back = False
         self._lock = threading.Lock()
 
@@ -157,20 +158,39 @@ class Mailbox:
             self._waiting.append(self._refused(event))
         elif self._membership and isinstance(event, GroupView):
             if not event.unchanged or event.group in self._losing:
+                self._note_parting(event)
                 self._waiting.append(self._view(event))
+            if event.cause is Cause.JOIN:  # a member of a lost daemon may have come last
+                self._end_view(event)
         elif self._membership and isinstance(event, Transition):
-            self._end_views(event)
+            self._staying = frozenset(event.together or ())
+            for view in self._views.values():
+                self._end_view(view)
+        elif isinstance(event, DaemonView):
+            self._staying = None
 
-    def _end_views(self, event: Transition) -> None:
-        """Tell of the groups that lose members; in others nobody can lack what this one gets."""
-        for group, view in self._views.items():
-            homes = {member.daemon for member in view.members}
-            if event.together is None or not homes.issubset(event.together):
-                self._losing.add(group)
-                info = membership_info(group_id(view.id), "", (), 0)
-                self._waiting.append(
-                    Received_message(TRANSITION_MESS, group, (), 0, False, b"", info)
-                )
+    def _end_view(self, view: GroupView) -> None:
+        """Tell of a group that is about to lose members, once; in others nobody can lack what this
+        one gets.
+        """
+        if self._staying is None or view.group in self._losing:
+            return
+        if self._staying.issuperset(member.daemon for member in view.members):
+            return
+        self._tell_loss(view)
+
+    def _note_parting(self, view: GroupView) -> None:
+        """Tell of a loss that was not known as the view ended: daemons have parted since."""
+        before = self._views.get(view.group)
+        if view.cause is not Cause.NETWORK or before is None or view.group in self._losing:
+            return
+        if len(view.vs_set) < len(before.members):
+            self._tell_loss(before)
+
+    def _tell_loss(self, view: GroupView) -> None:
+        self._losing.add(view.group)
+        info = membership_info(group_id(view.id), "", (), 0)
+        self._waiting.append(Received_message(TRANSITION_MESS, view.group, (), 0, False, b"", info))
 
     def _refused(self, event: Refused) -> Received_message:
         """Return a refusal in the form of Spread's access control; the text says why."""

@@ -35,7 +35,7 @@ LONG_S: Final = 0.01
 LOGGED_S: Final = 0.3
 """Longer steps are logged: tokens wait for so long, and a token timeout is twice that, or more."""
 
-READ_EVERY_S: Final = 0.005
+READ_EVERY_S: Final = 0.001
 """The time between two readings of the clocks that cost more."""
 
 WINDOW_S: Final = 60.0

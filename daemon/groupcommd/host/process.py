@@ -159,8 +159,8 @@ def retain_freed_memory() -> bool:
 
 FULL_EVERY: Final = 60
 DEEP_EVERY: Final = 60 * FULL_EVERY
-MOST_EXAMINED: Final = 20_000
-"""The objects that one collection examines, but for deep ones: some 5 ms."""
+MOST_EXAMINED: Final = 5_000
+"""The objects that one collection examines, but for deep ones: some 2 to 5 ms."""
 
 MOST_UNEXAMINED: Final = 2_000_000
 """The objects that wait for a deep collection: with as many it comes early."""

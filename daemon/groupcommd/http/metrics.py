@@ -1,13 +1,16 @@
 """The metrics of a daemon: one table with the name, type, labels, help and source of each.
 
-Names and units follow the conventions of Prometheus: seconds, bytes, totals. Nothing is counted
-here: values are read from a snapshot at a request. docs/metrics.md is made of this table. No label
-has a value that programs choose freely, except for the few that are slow.
+Rows are made of the fields of statuses that say what they tell (groupcomm/metrics.py); those that
+need more than one attribute stand here. Names and units follow the conventions of Prometheus:
+seconds, bytes, totals. Nothing is counted here: values are read from a snapshot at a request.
+docs/metrics.md is made of this table. No label has a value that programs choose freely, except for
+the few that are slow.
 """
 
 import resource
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from typing import Any, Final, TypeAlias
@@ -15,13 +18,23 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from groupcomm.durations import Durations
-from groupcomm.engine.status import LinkStatus
+from groupcomm.engine import Status
+from groupcomm.engine.status import (
+    AccessStatus,
+    ClockStatus,
+    DatagramStatus,
+    DiskStatus,
+    LinkStatus,
+    RingStatus,
+)
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import MembershipState
+from groupcomm.metrics import metrics_of
+from groupcomm.ring.counts import RingCounts
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.host.loop_watch import LONG_S
 from groupcommd.host.process import resident_bytes
-from groupcommd.http.snapshot import Snapshot
+from groupcommd.http.snapshot import HttpCounts, Snapshot
 from groupcommd.operators.logs import dropped_lines
 from groupcommd.programs.half_messages import HalfMessages
 from groupcommd.programs.spread_socket import SpreadSocket
@@ -61,36 +74,41 @@ class Metric:
         return last if last in ("seconds", "bytes") else ""
 
 
-def _one(value: float | None) -> list[Sample]:
+Value: TypeAlias = float | Mapping[str, float] | None
+"""A number, numbers by the value of a label, or None for no sample."""
+
+
+def _metric(name: str, help_: str, read: Callable[[Snapshot], Value], label: str = "") -> Metric:
+    kind, labels = "counter" if name.endswith("_total") else "gauge", (label,) if label else ()
+    return Metric(name=name, kind=kind, help=help_, labels=labels, read=lambda s: _all(read(s)))
+
+
+def _all(value: Value) -> list[Sample]:
+    if isinstance(value, Mapping):
+        return [((name,), each) for name, each in sorted(value.items())]
     return [] if value is None else [((), value)]
 
 
-def _each(counts: Mapping[str, float]) -> list[Sample]:
-    return [((name,), value) for name, value in sorted(counts.items())]
+def _of_fields(status: type, read: Callable[[Snapshot], object]) -> Iterator[Metric]:
+    """Yield the metrics that the fields of a class tell of.
+
+    Args:
+        status: the class.
+        read: returns an object of it, or several by the value of their label.
+    """
+    for family, fields in metrics_of(status).items():
+        yield _metric(family.name, family.help, partial(_values, read, fields), family.label)
 
 
-def _gauge(name: str, help_: str, read: Callable[[Snapshot], float | None]) -> Metric:
-    return Metric(name=name, kind="gauge", help=help_, read=lambda s: _one(read(s)))
-
-
-def _counter(name: str, help_: str, read: Callable[[Snapshot], float | None]) -> Metric:
-    return Metric(name=name, kind="counter", help=help_, read=lambda s: _one(read(s)))
-
-
-def _counters(
-    name: str, label: str, help_: str, read: Callable[[Snapshot], Mapping[str, float]]
-) -> Metric:
-    return Metric(
-        name=name, kind="counter", help=help_, labels=(label,), read=lambda s: _each(read(s))
-    )
-
-
-def _gauges(
-    name: str, label: str, help_: str, read: Callable[[Snapshot], Mapping[str, float]]
-) -> Metric:
-    return Metric(
-        name=name, kind="gauge", help=help_, labels=(label,), read=lambda s: _each(read(s))
-    )
+def _values(read: Callable[[Snapshot], object], fields: Mapping[str, str], s: Snapshot) -> Any:
+    found = read(s)
+    owners = found if isinstance(found, Mapping) else {"": found}
+    values = {
+        of or value: getattr(owner, name)
+        for of, owner in owners.items()
+        for value, name in fields.items()
+    }
+    return values.get("", values)
 
 
 # ---- values that take more than an attribute ----
@@ -176,8 +194,8 @@ def _blocking(s: Snapshot) -> list[Sample]:
     return [(key, 1.0) for key in sorted(set(names))[:MAX_SLOW]]
 
 
-def _links(read: Callable[[LinkStatus], float]) -> Callable[[Snapshot], Mapping[str, float]]:
-    return lambda s: {link.to: read(link) for link in s.status.links}
+def _links(s: Snapshot) -> Mapping[str, LinkStatus]:
+    return {link.to: link for link in s.status.links}
 
 
 def _keys(s: Snapshot) -> float | None:
@@ -188,15 +206,6 @@ def _keys(s: Snapshot) -> float | None:
 def _active_key(s: Snapshot) -> float | None:
     found = s.status.keys.description
     return None if found is None else float(found["active"])
-
-
-def _datagrams(s: Snapshot) -> Mapping[str, float]:
-    return {"sent": s.status.datagrams.sent, "received": s.status.datagrams.received}
-
-
-def _ignored(s: Snapshot) -> Mapping[str, float]:
-    found = s.status.datagrams
-    return {"foreign": found.foreign, "stale": found.stale, "duplicate": found.duplicates}
 
 
 def _unstable(s: Snapshot) -> float | None:
@@ -245,97 +254,97 @@ METRICS: Final[tuple[Metric, ...]] = (
         labels=("daemon", "cluster", "version"),
         read=_info,
     ),
-    _gauge("process_start_time_seconds", "Time of the daemon's start, since 1970.", _start_time),
-    _counter(
+    _metric("process_start_time_seconds", "Time of the daemon's start, since 1970.", _start_time),
+    _metric(
         "process_cpu_seconds_total",
         "Processor time that the daemon has used, without that of HTTP.",
         _cpu_s,
     ),
-    _gauge(
+    _metric(
         "process_resident_memory_bytes",
         "Memory that the daemon uses, without that of HTTP.",
         lambda _: resident_bytes(),
     ),
-    _counter(
+    _metric(
         "groupcomm_starts_total",
         "Starts of the daemon, as its disk has counted them.",
         lambda s: s.status.daemon.incarnation.restarts,
     ),
     # views
-    _gauge(
+    _metric(
         "groupcomm_operational",
         "1 while the daemon is in a view, 0 while it looks for one.",
         lambda s: float(s.status.state is MembershipState.OPERATIONAL),
     ),
-    _gauge(
+    _metric(
         "groupcomm_no_room",
         "Daemons that are heard and left out, as a view has no more rings.",
         lambda s: len(s.status.no_room),
     ),
-    _gauge(
+    _metric(
         "groupcomm_majority",
         "1 if the view has more than half of the expected daemons.",
         lambda s: float(bool(s.status.majority)),
     ),
-    _gauge(
+    _metric(
         "groupcomm_draining",
         "1 if the daemon is about to stop: it admits no new session, and its programs move.",
         lambda s: float(s.status.drain is not None),
     ),
-    _gauge(
+    _metric(
         "groupcomm_roster_number",
         "Changes of the roster since the configuration files.",
         lambda s: s.status.roster["number"],
     ),
-    _gauge(
+    _metric(
         "groupcomm_roster_daemons",
         "Daemons in the roster, which may be members of views.",
         lambda s: len(s.status.configured),
     ),
-    _gauge(
+    _metric(
         "groupcomm_protocol_version",
         "Version of the protocol that the view uses; 0 before the first view.",
         lambda s: 0 if s.status.protocol.view is None else s.status.protocol.view.highest,
     ),
-    _gauge(
+    _metric(
         "groupcomm_protocol_version_highest",
         "Highest version of the protocol that the daemon speaks.",
         lambda s: s.status.protocol.own.highest,
     ),
-    _gauge(
+    _metric(
         "groupcomm_daemons_apart",
         "Daemons that are heard and share no version of the protocol with the view.",
         lambda s: len(s.status.protocol.apart),
     ),
-    _gauge(
+    _metric(
         "groupcomm_view_daemons",
         "Daemons in the view.",
         lambda s: 0 if s.status.view is None else len(s.status.view.daemons),
     ),
-    _gauge(
+    _metric(
         "groupcomm_view_rings",
         "Rings in the view: one for each site while all its daemons hear each other.",
         lambda s: 0 if s.status.view is None else len(s.status.view.rings),
     ),
-    _gauges(
+    _metric(
         "groupcomm_daemon_in_view",
-        "peer",
         "1 if a configured daemon is in the view.",
         _in_view,
-    ),
-    _gauges(
-        "groupcomm_daemon_silence_seconds",
         "peer",
+    ),
+    _metric(
+        "groupcomm_daemon_silence_seconds",
         "Time since another daemon was last heard; only for daemons that are heard directly.",
         _silence,
+        "peer",
     ),
-    _counters(
+    _metric(
         "groupcomm_gathers_total",
-        "reason",
         "Number of times that the daemon has looked for a view, by cause.",
         lambda s: {reason.name.lower(): n for reason, n in s.status.reasons.items()},
+        "reason",
     ),
-    _gauge(
+    _metric(
         "groupcomm_differing_configurations",
         "Configurations of other daemons that differ from this one's.",
         lambda s: len(s.status.differing),
@@ -347,90 +356,26 @@ METRICS: Final[tuple[Metric, ...]] = (
         read=lambda s: [((), s.history.changes)],
     ),
     # ring
-    _counter(
-        "groupcomm_token_visits_total",
-        "Number of times that the token has come to this daemon.",
-        lambda s: s.status.token.visits,
-    ),
+    *_of_fields(RingCounts, lambda s: s.status.token),
     Metric(
         name="groupcomm_token_rotation_seconds",
         kind="summary",
         help="Durations of rotations of the token in which it rested nowhere.",
         read=lambda s: [((), (s.status.token.rotations, s.status.token.rotations_s))],
     ),
-    _counter(
-        "groupcomm_tokens_repeated_total",
-        "Copies sent of tokens that nothing showed to have arrived.",
-        lambda s: s.status.token.repeated_tokens,
-    ),
-    _counter(
-        "groupcomm_packets_repeated_total",
-        "Packets that this daemon sent again to its ring, as another daemon lacked them.",
-        lambda s: s.status.token.repeated_packets,
-    ),
-    _counter(
-        "groupcomm_packet_repeated_bytes_total",
-        "Bytes of these packets.",
-        lambda s: s.status.token.repeated_bytes,
-    ),
-    _gauge(
-        "groupcomm_queue_bundles",
-        "Bundles of this daemon's programs that wait for a number of the ring.",
-        lambda s: None if s.status.ring is None else s.status.ring.waiting_bundles,
-    ),
-    _gauge(
+    *_of_fields(RingStatus, lambda s: s.status.ring or {}),
+    _metric(
         "groupcomm_unstable_packets",
         "Packets of the ring that are held here, and not yet known to be held by all its daemons.",
         _unstable,
     ),
     # links that end here
-    _gauges(
-        "groupcomm_link_round_trip_seconds",
-        "peer",
-        "Smoothed round trip of a link that ends at this daemon.",
-        _links(lambda link: link.round_trip_s),
-    ),
-    _gauges(
-        "groupcomm_link_rate_bytes",
-        "peer",
-        "Best recent rate of a link, in bytes a second.",
-        _links(lambda link: link.rate),
-    ),
-    _counters(
-        "groupcomm_link_packets_total",
-        "peer",
-        "Packets sent over a link in this view; each attempt counts.",
-        _links(lambda link: link.sent),
-    ),
-    _counters(
-        "groupcomm_link_packets_lost_total",
-        "peer",
-        "Packets among them that were lost; both counts start again with each view.",
-        _links(lambda link: link.lost),
-    ),
-    _counters(
-        "groupcomm_link_packets_dropped_total",
-        "peer",
-        "UNRELIABLE packets that found no room in a link's queue.",
-        _links(lambda link: link.dropped),
-    ),
-    _gauges(
-        "groupcomm_link_queue_bytes",
-        "peer",
-        "Bytes that wait to be sent over a link.",
-        _links(lambda link: link.waiting_bytes),
-    ),
-    _gauges(
-        "groupcomm_link_in_flight_bytes",
-        "peer",
-        "Bytes that were sent over a link and are not acknowledged yet.",
-        _links(lambda link: link.in_flight_bytes),
-    ),
-    _gauges(
+    *_of_fields(LinkStatus, _links),
+    _metric(
         "groupcomm_link_packet_bytes",
-        "peer",
         "Size of the largest packets that pass over a link.",
-        _links(lambda link: link.carries_bytes - LINK_BYTES),
+        lambda s: {to: link.carries_bytes - LINK_BYTES for to, link in _links(s).items()},
+        "peer",
     ),
     # messages and datagrams
     Metric(
@@ -455,68 +400,45 @@ METRICS: Final[tuple[Metric, ...]] = (
         labels=("level",),
         read=_delays,
     ),
-    _counters(
-        "groupcomm_datagrams_total",
-        "direction",
-        "Datagrams of daemons; a multicast counts once.",
-        _datagrams,
-    ),
-    _counters(
+    *_of_fields(DatagramStatus, lambda s: s.status.datagrams),
+    _metric(
         "groupcomm_datagram_bytes_total",
-        "direction",
         "Bytes of datagrams; one to several daemons counts for each that gets its own copy.",
         lambda s: {"sent": s.parts.udp.sent_bytes, "received": s.parts.udp.received_bytes},
+        "direction",
     ),
-    _counters(
-        "groupcomm_datagrams_rejected_total",
-        "reason",
-        "Datagrams that were dropped unread, by reason (docs/operating.md).",
-        lambda s: s.status.datagrams.rejected,
-    ),
-    _counters(
-        "groupcomm_datagrams_ignored_total",
-        "reason",
-        "Valid datagrams of no use: of other views, too old, or a second time.",
-        _ignored,
-    ),
-    _counters(
-        "groupcomm_protocol_violations_total",
-        "kind",
-        "Valid datagrams whose contents break the protocol.",
-        lambda s: s.status.datagrams.violations,
-    ),
-    _counter(
+    _metric(
         "groupcomm_datagrams_not_sent_total",
         "Datagrams that the system did not accept.",
         lambda s: s.parts.udp.lost,
     ),
-    _counter(
+    _metric(
         "groupcomm_datagrams_dropped_total",
         "Datagrams that the system had no room for, or has filtered in a flood.",
         lambda s: s.parts.udp.dropped,
     ),
-    _counters(
+    _metric(
         "groupcomm_segmented_datagrams_total",
-        "outcome",
         "Datagrams in segments: joined, given up as segments lacked, or junk (single segments).",
         lambda s: {name: n for name, n in s.parts.udp.segments.items() if name != "kept_bytes"},
+        "outcome",
     ),
-    _gauge(
+    _metric(
         "groupcomm_segments_kept_bytes",
         "Memory of segments whose datagrams are incomplete.",
         lambda s: s.parts.udp.segments["kept_bytes"],
     ),
-    _counter(
+    _metric(
         "groupcomm_spread_messages_skipped_total",
         "Messages that were too large for clients of Spread here; each counts for each of them.",
         lambda _: SpreadSocket.skipped,
     ),
-    _counter(
+    _metric(
         "groupcomm_log_lines_dropped_total",
         "Lines of the log that could not be written, as nobody read them or there was no room.",
         lambda _: dropped_lines(),
     ),
-    _gauge(
+    _metric(
         "groupcomm_loop_longest_seconds",
         "Longest step of the event loop in the last one or two minutes: nobody is served in it.",
         lambda s: s.parts.loop.longest.took_s,
@@ -527,49 +449,41 @@ METRICS: Final[tuple[Metric, ...]] = (
         help="Durations of the steps of the event loop; its p99.9 is how long others may wait.",
         read=lambda s: [((), s.parts.loop.steps)],
     ),
-    _counters(
+    _metric(
         "groupcomm_loop_long_steps_total",
-        "cause",
         f"Steps longer than {1000 * LONG_S:g} ms, by what took most of one: the loop was busy or"
         " waited, or the host ran others.",
         lambda s: s.parts.loop.long,
+        "cause",
     ),
     # programs
-    _gauge("groupcomm_sessions", "Sessions of programs.", lambda s: s.status.programs),
-    _gauge("groupcomm_connections", "Connections of programs.", lambda s: len(s.parts.connections)),
-    _gauge(
+    *_of_fields(Status, lambda s: s.status),
+    _metric(
+        "groupcomm_connections", "Connections of programs.", lambda s: len(s.parts.connections)
+    ),
+    _metric(
         "groupcomm_connections_limit",
         "Connections of programs that there may be.",
         lambda s: s.parts.connections.quotas.most,
     ),
-    _counters(
+    _metric(
         "groupcomm_connections_refused_total",
-        "reason",
         "Programs that were not let in, by reason (docs/operating.md).",
         lambda s: s.parts.connections.refusals.counts,
+        "reason",
     ),
-    _counter(
+    _metric(
         "groupcomm_silent_sessions_total",
         "Sessions that were ended as nothing has come from their programs (docs/session.md).",
         lambda s: s.status.silent_programs + s.parts.connections.vanished,
     ),
-    _counters(
-        "groupcomm_requests_refused_total",
-        "verb",
-        "Requests of programs that rules have refused.",
-        lambda s: s.status.access.refused,
-    ),
-    _counters(
+    *_of_fields(AccessStatus, lambda s: s.status.access),
+    _metric(
         "groupcomm_bounds_reached_total",
-        "bound",
         "What was refused at a bound: joins, by its key in clients.quotas; and half_messages, the"
         " clients of Spread that had to go for theirs (docs/security.md).",
         lambda s: {**s.status.access.bounds, "half_messages": HalfMessages.ended},
-    ),
-    _gauge(
-        "groupcomm_session_output_bytes",
-        "Output that waits to be read by all programs together.",
-        lambda s: s.status.output_bytes,
+        "bound",
     ),
     Metric(
         name="groupcomm_slow_session_output_bytes",
@@ -586,103 +500,40 @@ METRICS: Final[tuple[Metric, ...]] = (
         labels=("user", "principal"),
         read=_blocking,
     ),
-    _gauge(
-        "groupcomm_session_backlog_bytes",
-        "Messages of all programs together that wait for a number.",
-        lambda s: s.status.backlog_bytes,
-    ),
-    _gauge(
-        "groupcomm_session_backlog_work",
-        "Units of work that these messages are about to cause (docs/security.md): the most of any"
-        " program; a session's next requests wait at 1,024.",
-        lambda s: s.status.backlog_work,
-    ),
-    _gauge("groupcomm_groups", "Groups that have members.", _groups),
-    _gauge("groupcomm_group_members", "Members of all groups together.", _members),
+    _metric("groupcomm_groups", "Groups that have members.", _groups),
+    _metric("groupcomm_group_members", "Members of all groups together.", _members),
     # disk and clock
-    _gauge(
-        "groupcomm_disk_write_seconds",
-        "Longest time of recent writes to the state folder.",
-        lambda s: s.status.disk.write_s,
-    ),
-    _gauge(
+    *_of_fields(DiskStatus, lambda s: s.status.disk),
+    _metric(
         "groupcomm_disk_wait_seconds",
         "Time for which the present write has waited for the disk.",
         _disk_wait,
     ),
-    _gauge(
+    _metric(
         "groupcomm_disk_failed",
         "1 if the last write to the state folder failed.",
         lambda s: float(s.status.disk.error is not None),
     ),
-    _gauge(
-        "groupcomm_disk_aside",
-        "1 while the daemon stands aside from a view until its disk has answered.",
-        lambda s: float(s.status.disk.aside),
-    ),
-    _gauge(
-        "groupcomm_disk_spare_marks",
-        "View counters that the disk holds for this daemon and that are not used.",
-        lambda s: s.status.disk.spare,
-    ),
-    _gauge(
+    *_of_fields(ClockStatus, lambda s: s.status.clock),
+    _metric(
         "groupcomm_clock_offset_seconds",
         "Lead of the wall clock over the time of the cluster.",
         lambda s: time.time() - s.status.clock.reading / 1e6,
     ),
-    _counter(
-        "groupcomm_clock_jumps_total",
-        "Number of times that the wall clock was set.",
-        lambda s: s.status.clock.jumps,
-    ),
     # keys and certificates
-    _gauge(
+    _metric(
         "groupcomm_key_file_timestamp_seconds",
         "Time of the key file's last change, since 1970: its newest key is at least that old.",
         lambda s: s.files.key_changed,
     ),
-    _gauge("groupcomm_keys", "Keys in the key file.", _keys),
-    _gauge("groupcomm_active_key", "The id of the key that seals.", _active_key),
-    _gauges(
+    _metric("groupcomm_keys", "Keys in the key file.", _keys),
+    _metric("groupcomm_active_key", "The id of the key that seals.", _active_key),
+    _metric(
         "groupcomm_certificate_end_timestamp_seconds",
-        "listener",
         "Time at which a certificate of this daemon expires, since 1970.",
         lambda s: s.files.certificates_end,
+        "listener",
     ),
-    # HTTP itself
-    _counter(
-        "groupcomm_http_starts_total",
-        "Starts of the process that answers HTTP: 1, unless it was lost.",
-        lambda s: s.http.starts,
-    ),
-    _counter(
-        "groupcomm_http_cpu_seconds_total",
-        "Processor time of the process that answers HTTP.",
-        lambda s: s.http.cpu_s,
-    ),
-    _gauge(
-        "groupcomm_http_resident_memory_bytes",
-        "Memory of the process that answers HTTP.",
-        lambda s: s.http.resident_bytes,
-    ),
-    _counters(
-        "groupcomm_http_answers_total",
-        "code",
-        "Answers of HTTP, by status.",
-        lambda s: {str(code): n for code, n in s.http.answered.items()},
-    ),
-    _counters(
-        "groupcomm_http_refused_total",
-        "reason",
-        "Requests and connections of HTTP that were refused.",
-        lambda s: s.http.refused,
-    ),
-    _gauge("groupcomm_http_connections", "Connections of HTTP.", lambda s: s.http.connections),
-    _gauge("groupcomm_http_streams", "Open streams of events.", lambda s: s.http.streams),
-    _counter(
-        "groupcomm_http_work_seconds_total",
-        "Time that HTTP has taken of the daemon's own process.",
-        lambda s: s.http.work_s,
-    ),
+    *_of_fields(HttpCounts, lambda s: s.http),
 )
 """All metrics, in the order in which they are shown."""

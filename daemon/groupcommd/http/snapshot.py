@@ -3,6 +3,7 @@
 import attrs
 
 from groupcomm.engine import Status
+from groupcomm.metrics import metric
 from groupcommd.http.history import History
 from groupcommd.http.watched_files import WatchedFiles
 from groupcommd.operators.status import DaemonParts
@@ -10,26 +11,35 @@ from groupcommd.operators.status import DaemonParts
 
 @attrs.frozen(kw_only=True)
 class HttpCounts:
-    """The counts of HTTP, as its process has sent them last.
+    """The counts of HTTP, as its process has sent them last; the daemon adds `starts`, `work_s`."""
 
-    Attributes:
-        answered: the number of answered requests, by status.
-        refused: the number of refused requests, by reason.
-        connections, streams: the number of open ones.
-        cpu_s: the processor time of the process, in seconds.
-        resident_bytes: its memory.
-        starts: the number of its starts.
-        work_s: the time of HTTP in the process of the daemon, in seconds.
-    """
-
-    answered: dict[str, int] = attrs.field(factory=dict)
-    refused: dict[str, int] = attrs.field(factory=dict)
-    connections: int = 0
-    streams: int = 0
-    cpu_s: float = 0.0
-    resident_bytes: int = 0
-    starts: int = 0
-    work_s: float = 0.0
+    starts: int = metric(
+        "http_starts_total",
+        "Starts of the process that answers HTTP: 1, unless it was lost.",
+        default=0,
+    )
+    cpu_s: float = metric(
+        "http_cpu_seconds_total", "Processor time of the process that answers HTTP.", default=0.0
+    )
+    resident_bytes: int = metric(
+        "http_resident_memory_bytes", "Memory of the process that answers HTTP.", default=0
+    )
+    answered: dict[str, int] = metric(
+        "http_answers_total", "Answers of HTTP, by status.", "code", factory=dict
+    )
+    refused: dict[str, int] = metric(
+        "http_refused_total",
+        "Requests and connections of HTTP that were refused.",
+        "reason",
+        factory=dict,
+    )
+    connections: int = metric("http_connections", "Connections of HTTP.", default=0)
+    streams: int = metric("http_streams", "Open streams of events.", default=0)
+    work_s: float = metric(
+        "http_work_seconds_total",
+        "Time that HTTP has taken of the daemon's own process.",
+        default=0.0,
+    )
 
 
 @attrs.frozen

@@ -113,7 +113,7 @@ class HttpSupervisor:
 
     Args:
         listening: the socket that accepts connections.
-        config: the configuration.
+        config: returns the configuration.
         parts: returns the parts of the daemon.
         start: starts the process.
 
@@ -124,26 +124,26 @@ class HttpSupervisor:
     def __init__(
         self,
         listening: socket.socket,
-        config: DaemonConfig,
+        config: Callable[[], DaemonConfig],
         parts: Callable[[], DaemonParts],
         start: Start,
     ) -> None:
         self._listening = listening
         self._start = start
+        self._config = config
         self._files = WatchedFiles(config)
         self.supply = Supply(parts, self._files)
-        self._settings = _settings_of(config)
+        self._settings = _settings_of(config())
 
-    def renew(self, config: DaemonConfig | None) -> None:
-        """Take settings that were read again; the process reads their files again, too.
+    def renew(self, *, settings: bool) -> None:
+        """Have the process ask anew who may see what.
 
         Args:
-            config: the configuration; None if its settings of HTTP need a restart.
+            settings: whether it takes new settings, and reads their files again, too.
         """
-        if config is not None:
-            self._settings = _settings_of(config)
-            self._files.config = config
-        self.supply.renew(self._settings if config is not None else b"")
+        if settings:
+            self._settings = _settings_of(self._config())
+        self.supply.renew(self._settings if settings else b"")
 
     def note(self, news: Iterable[News]) -> None:
         """Note new views."""

@@ -4,6 +4,7 @@ expire.
 They are looked at in a thread, as a disk may not answer.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,16 +22,15 @@ class WatchedFiles:
     """The files of one daemon.
 
     Args:
-        config: names them.
+        config: returns the configuration that names them.
 
     Attributes:
-        config: may be replaced by one that was read again.
         key_changed: the time of the key file's last change, seconds since 1970; None if unknown.
         certificates_end: the expiry of each certificate, by its use: clients, http.
     """
 
-    def __init__(self, config: DaemonConfig) -> None:
-        self.config = config
+    def __init__(self, config: Callable[[], DaemonConfig]) -> None:
+        self._config = config
         self.key_changed: float | None = None
         self.certificates_end: dict[str, float] = {}
 
@@ -44,7 +44,7 @@ class WatchedFiles:
             await trio.sleep(LOOK_S)
 
     def _look(self) -> tuple[float | None, dict[str, float]]:
-        config = self.config
+        config = self._config()
         changed = config.key_file.stat().st_mtime if config.key_file is not None else None
         found = {"clients": config.tls, "http": None if config.http is None else config.http.tls}
         return changed, {n: _end(tls.certificate) for n, tls in found.items() if tls is not None}

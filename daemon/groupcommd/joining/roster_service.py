@@ -113,15 +113,15 @@ class RosterService:
         config: its configuration.
 
     Attributes:
-        config: its configuration, with the roster that counts.
+        config: its configuration, with all that has changed while it runs; nobody else holds it.
         joining: its part in the admission of others.
-        on_located: called with the configuration when a daemon is at another address.
+        on_located: called when a daemon is at another address.
     """
 
     def __init__(self, core: DaemonCore, config: DaemonConfig) -> None:
         self._core = core
         self.config = config
-        self.on_located: Callable[[DaemonConfig], object] = bool
+        self.on_located: Callable[[], object] = bool
         self._logged: set[str] = set()  # daemons without an identity that were logged
         self.joining = JoinService(core, lambda: self.config, self.check_addresses, self.locate)
 
@@ -325,12 +325,12 @@ class RosterService:
         if self.config.located.get(name) != address:
             located = {**self.config.located, name: address}
             self.config = attrs.evolve(self.config, located=located)
-            self.on_located(self.config)
+            self.on_located()
 
     # ---- another roster ----
 
-    def use(self, roster: Roster) -> DaemonConfig:
-        """Return the configuration with another roster, and log what an operator must do now."""
+    def use(self, roster: Roster) -> None:
+        """Use another roster from now on, and log what an operator must do now."""
         before, self.config = self.config, with_roster(self.config, roster)
         name, own = self.config.name, self.config.places[self.config.name]
         host = self.config.names.get(name)
@@ -356,7 +356,6 @@ class RosterService:
                     self.config.identities,
                     each,
                 )
-        return self.config
 
 
 def _pair(link: str, roster: Roster) -> SitePair:

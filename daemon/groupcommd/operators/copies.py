@@ -19,7 +19,7 @@ from groupcomm.host.addresses import Address
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import sender_of
 from groupcommd.config.daemon_config import DaemonConfig
-from groupcommd.operators.mismatches import FRESH_S, LOOK_S, DatagramSource
+from groupcommd.operators.mismatches import FRESH_S, LOOK_S, DatagramSource, listed
 
 REASON: Final = "unproven"
 """The reason for which the core drops datagrams of an unknown start whose seal is right."""
@@ -53,21 +53,16 @@ class _Copy:
 
 
 class Copies:
-    """The copies of other daemons that one daemon notices."""
+    """The copies of other daemons that one daemon notices.
 
-    def __init__(self, config: DaemonConfig) -> None:
+    Args:
+        config: returns its configuration.
+    """
+
+    def __init__(self, config: Callable[[], DaemonConfig]) -> None:
+        self._config = config
         self._found: dict[tuple[str, Address], _Copy] = {}
         self._look_at = 0.0
-        self.use(config)
-
-    def use(self, config: DaemonConfig) -> None:
-        """Use the addresses of a configuration, perhaps with another roster, from now on."""
-        self._names = {daemon_number(name): name for name in config.places}
-        self._places: dict[str, frozenset[Address]] = {
-            name: frozenset(found) for name, found in config.places.items()
-        }
-        for name, place in config.located.items():
-            self._places[name] = self._places.get(name, frozenset()) | {place}
 
     def note(
         self,
@@ -89,14 +84,15 @@ class Copies:
         if now < self._look_at or all(reason != REASON for _, reason in dropped):
             return
         self._look_at = now + LOOK_S
+        names = {daemon_number(name): name for name in self._config().places}
         for datagram, reason in dropped:
-            name = self._names.get(sender_of(datagram)) if reason == REASON else None
+            name = names.get(sender_of(datagram)) if reason == REASON else None
             if name is None:
                 continue
             address = source.source_of(
                 next(at for at, each in enumerate(datagrams) if each is datagram)
             )
-            if address is not None and address not in self._places[name] and name in heard():
+            if address is not None and address not in self._places(name) and name in heard():
                 self._note(name, address, now)
 
     def _note(self, name: str, address: Address, now: float) -> None:
@@ -122,8 +118,11 @@ class Copies:
                 extra={"copy": name, "address": str(address)},
             )
 
+    def _places(self, name: str) -> set[Address]:
+        return {at for each, at in listed(self._config()) if each == name}
+
     def _listed(self, name: str) -> str:
-        return ", ".join(sorted(map(str, self._places[name])))
+        return ", ".join(sorted(map(str, self._places(name))))
 
     def report(self, now: float) -> list[dict[str, Any]]:
         """Return the copies that were noticed in the last FRESH_S seconds, as plain values."""

@@ -11,8 +11,7 @@ doctor`, and the log names only sources that the configuration lists, or that ha
 """
 
 import logging
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -51,17 +50,13 @@ class ConfigDifferences:
     """The other configurations that one daemon knows.
 
     Args:
-        config: its own configuration.
+        config: returns its own configuration.
     """
 
-    def __init__(self, config: DaemonConfig) -> None:
+    def __init__(self, config: Callable[[], DaemonConfig]) -> None:
         self._config = config
         self._logged: dict[tuple[str, ...], str] = {}  # the logged text by daemons
         self._since: dict[tuple[str, ...], float] = {}
-
-    def use(self, config: DaemonConfig) -> None:
-        """Use the addresses of a configuration with another roster from now on."""
-        self._config = config
 
     def statements(self, status: Status) -> list[DifferenceReport]:
         """Return a report for each configuration that differs."""
@@ -69,11 +64,11 @@ class ConfigDifferences:
 
     def check(self, status: Status) -> None:
         """Log changes; called once a second."""
-        now = status.at
+        now, config = status.at, self._config()
         statements = {found.other.daemons: found for found in self.statements(status)}
         self._since = {daemons: self._since.get(daemons, now) for daemons in statements}
         for daemons, found in statements.items():
-            learns = found.other.excludes and self._config.core.agreed is not None  # the roster
+            learns = found.other.excludes and config.core.agreed is not None  # the roster
             unknown = learns or not found.other.differences
             waits = unknown and now < self._since[daemons] + PATIENCE_S
             if not waits and self._logged.get(daemons) != found.text:
@@ -93,7 +88,7 @@ class ConfigDifferences:
     def report(self, status: Status) -> dict[str, Any]:
         """Return the file of this host and all differences, as plain values."""
         return {
-            "file": None if self._config.file is None else str(self._config.file),
+            "file": None if self._config().file is None else str(self._config().file),
             "differ": [
                 {**_fields(found.other), "text": found.text, "remedy": found.remedy}
                 for found in self.statements(status)
@@ -116,8 +111,8 @@ class ConfigDifferences:
             return DifferenceReport(
                 other,
                 f"{ours} differs from that of {theirs} in {what}; theirs counts, as more daemons"
-                f" have it, so {self._config.name} is left out of their view",
-                f"make the files equal, then restart {self._config.name}",
+                f" have it, so {self._config().name} is left out of their view",
+                f"make the files equal, then restart {self._config().name}",
             )
         if other.verdict is Verdict.OURS:
             be = "are" if len(other.daemons) > 1 else "is"
@@ -138,7 +133,7 @@ class ConfigDifferences:
 
     @property
     def _file(self) -> str:
-        return "without a file" if self._config.file is None else str(self._config.file)
+        return "without a file" if self._config().file is None else str(self._config().file)
 
     @property
     def _ours(self) -> str:
@@ -150,8 +145,8 @@ class ConfigDifferences:
 
     def _address_of(self, name: str, status: Status) -> str | None:
         """Return the address of a daemon from this host's file, or else from the daemon itself."""
-        if name in self._config.addresses:
-            return str(self._config.addresses[name])
+        if name in self._config().addresses:
+            return str(self._config().addresses[name])
         for peer in status.peers:
             if peer.name == name:
                 ends = f".daemons.{name}"
@@ -294,21 +289,25 @@ class RejectedSender:
         return f"{self.name} ({self.address})" if self.name is not None else str(self.address)
 
 
-class RejectedSenders:
-    """The sources of datagrams that one daemon drops."""
+def listed(config: DaemonConfig) -> list[tuple[str, Address]]:
+    """Return each daemon with each of its addresses, those that were looked up last."""
+    found = [(name, at) for name, places in config.places.items() for at in places]
+    return [*found, *config.located.items()]
 
-    def __init__(self, config: DaemonConfig) -> None:
-        self._file: Path | None = config.file
-        self.use(config)
+
+class RejectedSenders:
+    """The sources of datagrams that one daemon drops.
+
+    Args:
+        config: returns its configuration.
+    """
+
+    def __init__(self, config: Callable[[], DaemonConfig]) -> None:
+        self._config = config
         self._found: dict[tuple[str, Address], RejectedSender] = {}
         self._logged: set[tuple[str, Address]] = set()
         self._since: dict[Address, float] = {}  # of daemons that are not listed
         self._look_at = 0.0
-
-    def use(self, config: DaemonConfig) -> None:
-        """Use the addresses of a configuration, perhaps with another roster, from now on."""
-        self._names = {at: name for name, found in config.places.items() for at in found}
-        self._names |= {at: name for name, at in config.located.items()}
 
     def note(
         self,
@@ -328,15 +327,16 @@ class RejectedSenders:
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
+        names = {at: name for name, at in listed(self._config())}
         for datagram, reason in dropped:
             if reason in CAUSES:
                 index = next(at for at, each in enumerate(datagrams) if each is datagram)
                 address = source.source_of(index)
                 if address is not None:
-                    self._note(reason, address, now)
+                    self._note(reason, address, names.get(address), now)
 
-    def _note(self, reason: str, address: Address, now: float) -> None:
-        key, name = (reason, address), self._names.get(address)
+    def _note(self, reason: str, address: Address, name: str | None, now: float) -> None:
+        key = reason, address
         self._found.pop(key, None)
         self._found[key] = stranger = RejectedSender(address, name, reason, now)
         if len(self._found) > MAX_SENDERS:
@@ -349,7 +349,7 @@ class RejectedSenders:
             self._log(stranger)
 
     def _log(self, stranger: RejectedSender) -> None:
-        cause, file = CAUSES[stranger.reason], self._file or "this daemon's settings"
+        cause, file = CAUSES[stranger.reason], self._config().file or "this daemon's settings"
         differs = f"; most likely {cause.keys} differs there from {file}" if cause.keys else ""
         # A sender without a key may have invented them, under any address.
         _log.log(

@@ -21,7 +21,6 @@ from groupcomm.engine import DaemonCore, Status
 from groupcomm.engine.status import (
     DatagramStatus,
     PeerStatus,
-    RingStatus,
     SessionStatus,
     TrafficStatus,
 )
@@ -245,15 +244,12 @@ def describe_status(parts: DaemonParts, found: Status) -> dict[str, Any]:
             "jumps": found.clock.jumps,
         },
         "disk": parts.disk.report(found),
-        "ring": None if found.ring is None else _ring(found.ring),
+        "ring": None if found.ring is None else attrs.asdict(found.ring),
+        "token": attrs.asdict(found.token),
         "log": {"dropped_lines": dropped_lines()},
         "loop": parts.loop.report(),
-        "access": {
-            "rules": found.access.rules,
-            "refused": dict(found.access.refused),
-            "bounds": {**found.access.bounds, "half_messages": HalfMessages.ended},
-            "foreign": found.access.foreign,
-        },
+        "access": attrs.asdict(found.access)
+        | {"bounds": {**found.access.bounds, "half_messages": HalfMessages.ended}},
         "connections": len(parts.connections),
         "connections_most": parts.connections.quotas.most,
         "connections_refused": parts.connections.refusals.counts.total(),
@@ -299,14 +295,8 @@ def _datagrams(
     counts: DatagramStatus, udp: UdpSocket | Networks, joining: dict[str, int]
 ) -> dict[str, Any]:
     return {
-        "sent": counts.sent,
+        **attrs.asdict(counts),
         "not_sent": udp.lost,
-        "received": counts.received,
-        "rejected": dict(counts.rejected),
-        "foreign": counts.foreign,
-        "stale": counts.stale,
-        "duplicates": counts.duplicates,
-        "violations": dict(counts.violations),
         "gso": udp.gso,
         "gro": udp.gro,
         "buffer_bytes": udp.buffer_bytes,
@@ -363,10 +353,6 @@ def _peer(peer: PeerStatus, status: Status) -> dict[str, Any]:
         "left": peer.left,
         "clock_ahead_s": ahead_s,
     }
-
-
-def _ring(ring: RingStatus) -> dict[str, Any]:
-    return {**attrs.asdict(ring), "held": list(ring.held)}
 
 
 def _sessions(

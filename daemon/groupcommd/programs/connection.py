@@ -57,19 +57,25 @@ class Connection:
         principal: its owner.
         certificate: the program's certificate; None without one.
         readable: whether the core has processed all input, and accepts more.
-        resumed: set once the connection is readable; None if no task waits for that.
+        arrived: the place, among all arrivals, of what has come and was not read; 0 without it.
+        hung_up: whether the client has closed its end, so there is something to read until the end.
+        over: whether its stream has ended, or broken.
         pending: parts of the core's output that are not written yet.
         writing: whether a task waits until the socket accepts more.
     """
 
     __slots__ = (
+        "_changed",
+        "_error",
+        "arrived",
         "certificate",
+        "hung_up",
         "number",
+        "over",
         "pending",
         "plain",
         "principal",
         "readable",
-        "resumed",
         "scope",
         "since",
         "socket",
@@ -88,7 +94,10 @@ class Connection:
         self.since = trio.current_time()
         self.state = ConnectionState.ADMITTING
         self.readable = True
-        self.resumed: trio.Event | None = None
+        self.arrived = 0
+        self.hung_up = self.over = False
+        self._error: Exception | None = None
+        self._changed: trio.Event | None = None  # set with the next change, if its task waits
         self.pending: list[Raw] = []
         self.writing = False
 
@@ -105,6 +114,7 @@ class Connection:
     def greet(self) -> None:
         """Enter OPEN: the core has the HELLO."""
         if self.state is ConnectionState.GREETING:
+            self._change()
             self.state = ConnectionState.OPEN
 
     def begin_end(self, linger_s: float) -> None:
@@ -113,9 +123,39 @@ class Connection:
         self.scope.deadline = trio.current_time() + linger_s
         self.read_on()
 
+    def pause(self) -> None:
+        """Allow nothing to be read from it until the core has processed all input."""
+        self.readable = False
+        self._change()
+
     def read_on(self) -> None:
         """Allow more to be read from it."""
         self.readable = True
-        if self.resumed is not None:
-            self.resumed.set()
-            self.resumed = None
+        self._change()
+
+    def end(self, error: Exception | None = None) -> None:
+        """Note that its stream has ended, or why it broke."""
+        self.over, self._error = True, error
+        self._change()
+
+    def _change(self) -> None:
+        """Have its task look: it waits for the HELLO, or for the end."""
+        if self._changed is not None and (self.over or self.state is not ConnectionState.OPEN):
+            self._changed.set()
+            self._changed = None
+
+    async def await_change(self) -> None:
+        """Wait until its state changes, it is readable again, or its stream ends."""
+        self._changed = self._changed or trio.Event()
+        await self._changed.wait()
+
+    async def await_end(self) -> None:
+        """Wait until its stream has ended, and the core has processed all input.
+
+        Raises:
+            Exception: the stream is broken.
+        """
+        while not (self.over and (self.readable or self._error)):
+            await self.await_change()
+        if self._error is not None:
+            raise self._error

@@ -1,9 +1,10 @@
 """Clients' connections: move bytes between their sockets and the core's sessions.
 
-One task reads each connection; a second one writes only while the client's socket accepts no more.
-Whatever a client does, it ends its own connection at most.
+One task reads from all of them. Each has a task that begins and ends it, and a second one while its
+socket accepts no more output. Whatever a client does, it ends its own connection at most.
 """
 
+import enum
 import errno
 import logging
 import select
@@ -11,6 +12,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from heapq import heappop, heappush
 from itertools import chain, islice, zip_longest
 from math import inf
 from time import monotonic
@@ -60,30 +62,38 @@ AHEAD_BYTES: Final = 4 * 1024 * 1024
 LEAST_BYTES: Final = 4096
 """Read from one connection in one turn, however many connections its principal has."""
 
-MOST_EARLIER: Final = 32
-"""Connections that are read before another one, as their bytes have come before."""
-
-READS_A_ROUND: Final = 64
-"""Reads in one round of the event loop, some 2 ms: the others are left to the next rounds."""
+READS_A_ROUND: Final = 32
+"""Reads of what comes in one round of the event loop, and as many of what came before: some 1 ms.
+The others are left to the next rounds, and so are streams that have ended.
+"""
 
 WRITE_BYTES: Final = 256 * 1024
 
-WRITES_A_TURN: Final = 256
-"""Connections that one turn writes to, some 1.5 ms; the others have theirs in the next rounds."""
+WRITES_A_TURN: Final = 128
+"""Connections that one turn writes to, some 0.8 ms; the others have theirs in the next rounds."""
 
-WRITE_S: Final = 0.003
+WRITE_S: Final = 0.002
 """The time after which a turn writes to no further connection: some get much, as Spread's do."""
 
 LATE_WRITES: Final = 16
 """Writes between two turns, once sockets accept more; other sockets are left to the turns."""
 
-ENDS_A_ROUND: Final = 16
-"""Connections that end in one round of the event loop, each with its session and its task."""
+LOOKS_A_ROUND: Final = 500
+"""Connections that are looked at in one round of the event loop."""
 
 ACCEPT_PAUSE_S: Final = 0.1
 
 MAX_TURNED_AWAY: Final = 16
 """Programs that at one time get the answer that there is no room for them."""
+
+
+class Left(enum.Enum):
+    """What a read has left in a stream."""
+
+    NOTHING = enum.auto()
+    MORE = enum.auto()
+    END = enum.auto()
+
 
 _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _log = logging.getLogger("groupcommd")  # lines that programs cause go through `Connections.log`
@@ -92,8 +102,10 @@ _log = logging.getLogger("groupcommd")  # lines that programs cause go through `
 class Connections:
     """All connections of one daemon.
 
-    However many connections have input, they cause at most two turns in each round of the event
-    loop: the first one that is read causes one at once, all others together one in the next round.
+    One task reads from all of them, as many as a round of the event loop may, in the order in which
+    their bytes have come: programs may rely on it, as on the order of two joins. What it reads in a
+    round causes one turn. Trio would resume a task for each readable socket, all of them in one
+    round, in any order.
 
     Args:
         core: the core with the sessions.
@@ -138,16 +150,13 @@ class Connections:
         self._turned_away = 0  # connections among these that only get the reason of their refusal
         self._poll = select.epoll()  # tells of sockets in the order in which bytes have come
         self._by_descriptor: dict[int, Connection] = {}
-        self._arrived: dict[int, None] = {}  # descriptors with bytes, in this order
-        self._read_now: set[int] = set()  # connections that may have been read in this round
-        self._reads = 0  # at least those of this round
-        self._unread = trio.lowlevel.ParkingLot()  # tasks of connections with bytes
+        self._arrivals: list[tuple[int, Connection]] = []  # a heap of those to be read, by arrival
+        self._arrived = 0  # arrivals until now
         self._unfed = trio.Event()  # set when something waits for the next round
         self._unwritten: dict[int, None] = {}  # connections with output, those that wait longest
         self._written_late = 0  # writes since the last turn, once sockets accepted more
-        self._ended_now = 0  # connections that may have ended in this round
-        self._ends = trio.lowlevel.ParkingLot()  # tasks of those whose streams have ended
         nursery.start_soon(self._feed_rest)
+        nursery.start_soon(self._read_all)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -230,22 +239,18 @@ class Connections:
                 with trio.move_on_after(HELLO_S) as patience:
                     peer = await listener.authenticate(accepted)
                     self._open_session(connection, peer)
-                    if peer.received:
-                        await self._await_core(connection, patience)
-                    await self._read_hello(connection, patience)
+                    await self._await_hello(connection, patience)
                 if patience.cancelled_caught:
                     self.refusals.note(
                         "slow", f"the program has not sent its HELLO in {HELLO_S:g} s", where
                     )
                     return
                 listener.remove(connection)
-                await self._read(connection)
-                await self._await_end()
+                await connection.await_end()
         except PeerRefused as refused:
             self.refusals.note(refused.reason, str(refused), where)
         except OSError as error:
             self._note_end(error, where)
-            await self._await_end()
         except MemoryError:
             self.refusals.note("no room", "no memory is left for this connection", where)
         except Exception:
@@ -262,7 +267,6 @@ class Connections:
             self._accepted -= 1
             trio.lowlevel.notify_closing(accepted)
             self._by_descriptor.pop(accepted.fileno(), None)
-            self._arrived.pop(accepted.fileno(), None)
             accepted.close()
             self._close_session(connection)
 
@@ -294,10 +298,10 @@ class Connections:
         self._open[number] = connection
         descriptor = connection.plain.fileno()
         self._by_descriptor[descriptor] = connection
-        self._poll.register(descriptor, select.EPOLLIN | select.EPOLLET)
+        self._poll.register(descriptor, select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
         self.inputs.append(ClientOpened(number, peer.principal))
         if peer.received:
-            connection.readable = False
+            connection.pause()
             self.feed([ClientBytes(number, peer.received)])
         _log.debug("connection %d is of %s", number, peer.principal)
 
@@ -314,108 +318,93 @@ class Connections:
 
     # ---- read ----
 
-    async def _read_hello(self, connection: Connection, patience: trio.CancelScope) -> None:
-        """Read until the HELLO has come."""
-        while connection.state is ConnectionState.GREETING:
-            more = await self._read_once(connection)
-            await self._await_core(connection, patience)
-            if not more:
-                return
+    async def _await_hello(self, connection: Connection, patience: trio.CancelScope) -> None:
+        """Wait until the HELLO has come; the time limit pauses while the core has input."""
+        while connection.state is ConnectionState.GREETING and not connection.over:
+            if connection.readable:
+                await connection.await_change()
+                continue
+            left_s = patience.deadline - trio.current_time()
+            patience.deadline = inf
+            await connection.await_change()
+            patience.deadline = trio.current_time() + left_s
 
-    async def _await_core(self, connection: Connection, patience: trio.CancelScope) -> None:
-        """Wait until the core has processed all input; the client's time limit pauses meanwhile."""
-        left_s = patience.deadline - trio.current_time()
-        patience.deadline = inf
-        await self._await_readable(connection)
-        patience.deadline = trio.current_time() + left_s
+    async def _read_all(self) -> None:
+        """Read for ever from those connections at which bytes have come."""
+        while True:
+            await trio.lowlevel.wait_readable(self._poll.fileno())
+            for descriptor, events in self._poll.poll(0):
+                connection = self._by_descriptor[descriptor]
+                connection.hung_up |= bool(events & ~select.EPOLLIN)
+                self._arrive(connection)
+            self._read()
+            if self.inputs:
+                self._turn()
 
-    async def _read(self, connection: Connection) -> None:
-        more = True
-        while more:
-            more = await self._read_once(connection)
-            await self._await_readable(connection)
+    def _arrive(self, connection: Connection) -> None:
+        """Note that there is something to read: it has its place behind what came before."""
+        if not connection.arrived and not connection.over:
+            self._arrived += 1
+            connection.arrived = self._arrived
+            if connection.readable:
+                heappush(self._arrivals, (connection.arrived, connection))
 
-    async def _await_end(self) -> None:
-        """Wait until few other connections end in this round."""
-        if self._ended_now < ENDS_A_ROUND:
-            self._ended_now += 1
+    def _read_on(self, connection: Connection) -> None:
+        """Read again from a connection, as the core accepts more; what has come has its place."""
+        if connection.arrived and not connection.readable:
+            heappush(self._arrivals, (connection.arrived, connection))
             self._unfed.set()
-        else:
-            await self._ends.park()
+        connection.read_on()
 
-    async def _await_readable(self, connection: Connection) -> None:
-        """Wait until the core has processed all input, and accepts more."""
-        if not connection.readable:
-            connection.resumed = trio.Event()
-            await connection.resumed.wait()
+    def _read(self) -> None:
+        """Read once from those connections whose bytes have come first."""
+        for _ in range(min(READS_A_ROUND, len(self._arrivals))):
+            _, connection = heappop(self._arrivals)
+            connection.arrived = 0
+            if connection.state is ConnectionState.CLOSED:
+                continue
+            try:
+                left = self._read_bytes(connection)
+            except Exception as error:  # one connection's: its task tells of it
+                connection.end(error)
+                continue
+            if left is Left.END:
+                connection.end()
+            elif left is Left.MORE or connection.hung_up:
+                self._arrive(connection)
+        if self._arrivals:
+            self._unfed.set()
 
-    async def _read_once(self, connection: Connection) -> bool:
-        """Pass the client's bytes to the core; return False at the end of its stream."""
-        if isinstance(connection.socket, SpreadSocket) and connection.socket.ahead:
-            await trio.lowlevel.checkpoint()
-        else:
-            await trio.lowlevel.wait_readable(connection.socket)
-            if self._reads >= READS_A_ROUND:
-                await self._unread.park()
-                await self._await_readable(connection)  # others may have read its bytes meanwhile
-            self._read_earlier(connection)
-        return self._read_bytes(connection)
-
-    def _read_earlier(self, connection: Connection) -> None:
-        """Read other connections at which bytes have come before those of this one.
-
-        The event loop mixes those that are readable at a time. Programs may rely on the order in
-        which they have written, as on that of two joins.
-        """
-        arrived = self._arrived
-        arrived.update(dict.fromkeys(descriptor for descriptor, _ in self._poll.poll(0)))
-        most = max(0, min(MOST_EARLIER, READS_A_ROUND - self._reads - 1))
-        for descriptor in list(islice(arrived, most)):
-            del arrived[descriptor]
-            other = self._by_descriptor[descriptor]
-            if other is connection:
-                return
-            if other.readable and other.state is ConnectionState.OPEN:
-                try:
-                    self._read_bytes(other)
-                except SpreadBroken as error:
-                    self._note_end(error)
-                    other.scope.cancel()
-                except OSError:  # its own task reads the end of the stream, which follows
-                    continue
-
-    def _read_bytes(self, connection: Connection) -> bool:
-        """Pass to the core what has come; return False at the end of the stream."""
-        more, left = True, self._share(connection)
-        self._reads += 1
-        if self._reads >= READS_A_ROUND // 4:
-            self._unfed.set()  # the next round counts anew
+    def _read_bytes(self, connection: Connection) -> Left:
+        """Pass to the core what has come; return what is left."""
+        room, found = self._share(connection), Left.NOTHING
         with suppress(BlockingIOError):
-            while left > 0:
-                size = min(left, READ_BYTES)
+            while room > 0:
+                size = min(room, READ_BYTES)
                 data = connection.socket.recv(size)
-                more = bool(data)
-                if more and connection.state is not ConnectionState.CLOSING:
+                if not data:
+                    return Left.END
+                if connection.state is not ConnectionState.CLOSING:
                     if len(data) == ALIVE_BYTES and self._is_heartbeat(connection, data):
-                        return True
+                        break
                     self.inputs.append(ClientBytes(connection.number, data))
-                    connection.readable = False
+                    connection.pause()
                 if len(data) < size:
                     break
-                left -= size
+                room -= size
+            else:
+                found = Left.MORE
         if isinstance(connection.socket, SpreadSocket):
             self._charge(connection, connection.socket.pop_spent())
-        if self.inputs and more:
-            self._feed(connection.number)
-        elif self.inputs:
-            self._unfed.set()  # at its end, so that its name is free for a client that wants it
-        return more
+            if connection.socket.more:
+                found = Left.MORE
+        return found
 
     def _charge(self, connection: Connection, price: Price) -> None:
         """Have the core charge the translation of a client's messages, before more is read."""
         if price.work and connection.state is not ConnectionState.CLOSING:
             self.inputs.append(ClientCharged(connection.number, price))
-            connection.readable = False
+            connection.pause()
 
     def _is_heartbeat(self, connection: Connection, data: bytes) -> bool:
         """Return whether these bytes are a heartbeat, which needs no step of the core."""
@@ -433,31 +422,14 @@ class Connections:
         self.inputs += inputs
         self._unfed.set()
 
-    def _feed(self, number: int) -> None:
-        """Have the core process new input: at once, or with other input of this round."""
-        if number in self._read_now:
-            self._read_now.clear()  # the connection was read before, so this is another round
-        first = not self._read_now
-        self._read_now.add(number)
-        if first:
-            self._turn()
-        else:
-            self._unfed.set()
-
     async def _feed_rest(self) -> None:
         """Process in each round of the loop what the round before has left: input, output, ends."""
         while True:
             await self._unfed.wait()
             self._unfed = trio.Event()
-            self._read_now.clear()
-            self._reads = 0
+            self._read()
             if self.inputs or self._unwritten:
                 self._turn()
-            if self._unread.unpark(count=READS_A_ROUND):
-                self._unfed.set()
-            self._ended_now = len(self._ends.unpark(count=ENDS_A_ROUND))
-            if self._ended_now:
-                self._unfed.set()
 
     # ---- write ----
 
@@ -471,11 +443,12 @@ class Connections:
         for number in output.ended:
             connection = connections.get(number)
             if connection is not None:
+                self._read_on(connection)
                 connection.begin_end(LINGER_S)
                 self._shut_if_written(connection)
         for number in output.readable:
             if number in connections:
-                connections[number].read_on()
+                self._read_on(connections[number])
 
     def _write_all(self, ready: Collection[int]) -> None:
         """Write to connections with new output, then to those that wait, as many as a turn may.
@@ -499,16 +472,19 @@ class Connections:
         if later:
             self._unfed.set()
 
-    def end_vanished(self) -> None:
+    async def end_vanished(self) -> None:
         """End the connections to hosts that do not answer; to be called once a second.
 
         Programs that send heartbeats are watched by the core. This is for Spread's, and for those
         whose output is in the way, so that the core does not read.
         """
         timeout_s = self.session_timeout_s
-        for connection in list(self._open.values()) if timeout_s else ():
+        for count, connection in enumerate(list(self._open.values()) if timeout_s else (), 1):
+            if not count % LOOKS_A_ROUND:
+                await trio.lowlevel.checkpoint()
             watched = connection.writing or isinstance(connection.socket, SpreadSocket)
-            if watched and is_unanswered(connection.plain, timeout_s):
+            is_open = connection.state is not ConnectionState.CLOSED
+            if is_open and watched and is_unanswered(connection.plain, timeout_s):
                 self.vanished += 1
                 connection.scope.cancel()
                 self.log.line(

@@ -64,6 +64,7 @@ class SpreadSocket:
         self._session = session
         self._frames: deque[Raw] = deque()  # not translated yet
         self._unsent: list[Raw] = []
+        self._unread = False  # whether the socket may have bytes of which the system has told
         self._owed = 0  # the size of the frames in these bytes
         self._skipped = 0  # messages of this session
 
@@ -72,9 +73,9 @@ class SpreadSocket:
         return self._socket.fileno()
 
     @property
-    def ahead(self) -> bool:
-        """Return whether messages were read that the next call of `recv` translates."""
-        return self._session.ahead
+    def more(self) -> bool:
+        """Return whether the next call of `recv` may find something if nothing new comes."""
+        return self._session.ahead or self._unread
 
     def pop_spent(self) -> Price:
         """Return the price of the messages that were translated since the last call."""
@@ -83,7 +84,7 @@ class SpreadSocket:
     def recv(self, size: int) -> bytes:
         """Return frames that the client asks for, of about `size` bytes; b"" at the end.
 
-        A call does a bounded amount of work; see `ahead`.
+        A call does a bounded amount of work; see `more`.
 
         Raises:
             BlockingIOError: no whole message has come.
@@ -95,9 +96,15 @@ class SpreadSocket:
                 "half messages of too many bytes wait for their rest, and its own is the oldest:"
                 " send messages whole"
             )
-        raw = b"" if self.ahead else self._socket.recv(size)
-        if not raw and not self.ahead:
-            return b""
+        raw = b""
+        if self._session.ahead:
+            self._unread = True  # bytes may have come meanwhile
+        else:
+            self._unread = False
+            raw = self._socket.recv(size)
+            self._unread = len(raw) == size
+            if not raw:
+                return b""
         try:
             frames = self._session.receive_untrusted(raw)
         except BadDatagram as error:

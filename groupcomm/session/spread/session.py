@@ -113,6 +113,7 @@ _DIFFERENCE: Final = int(FrameKind.DIFFERENCE)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _ALL: Final = 2**62
 _NETWORK: Final = Cause.NETWORK
+_JOIN: Final = Cause.JOIN
 _LEAVE: Final = Cause.LEAVE
 _DISCONNECT: Final = Cause.DISCONNECT
 _ABOUT_VIEWS: Final = frozenset(
@@ -167,6 +168,7 @@ class SpreadSession:
         "_head",
         "_heard",
         "_held",
+        "_is_transitional",
         "_last",
         "_losing",
         "_me",
@@ -210,6 +212,7 @@ class SpreadSession:
         self._me: MemberId | None = None
         self._view: ViewId | None = None
         self._origins: dict[str, int] = {}
+        self._is_transitional = False  # from a TRANSITION to the next view of the daemons
         self._spent = NOTHING  # the price of the messages that were read and not charged yet
         self.name = b""
         self.ahead = self.ended = False
@@ -450,6 +453,7 @@ class SpreadSession:
             self._show(decode_view_untrusted(frame, self._announced), told)
         elif kind == FrameKind.VIEWID:
             self._view, self._origins = decode_view_id_untrusted(frame).id, {}
+            self._is_transitional = False
         elif kind == FrameKind.ORIGINS:
             self._origins = decode_origins_untrusted(frame)
         elif kind == FrameKind.CONTINUED:
@@ -475,12 +479,31 @@ class SpreadSession:
 
         In the others nobody can lack a message that this client gets.
         """
-        for group, view in sorted(self._views.items()):
-            homes = {member.daemon for member in view.members}
-            if not homes <= self._origins.keys():
-                self._losing.add(group)
-                if self._handshake.wants_views:
-                    told.append(encode_transitional(view))
+        self._is_transitional = True
+        for _, view in sorted(self._views.items()):
+            self._end_view(view, view.members, told)
+
+    def _end_view(self, view: GroupView, members: Sequence[MemberId], told: list[bytes]) -> None:
+        """Notify the client of a group that is about to lose one of these members, once."""
+        homes = {member.daemon for member in members}
+        if view.group in self._losing or homes <= self._origins.keys():
+            return
+        self._losing.add(view.group)
+        if self._handshake.wants_views:
+            told.append(encode_transitional(view))
+
+    def _end_losing(self, view: GroupView, told: list[bytes]) -> None:
+        """Note a group's view in a new view of the daemons.
+
+        Daemons that were to go on together may have parted again since the TRANSITION. Nobody lacks
+        a message then, but Spread's programs learn of each loss by a transitional message.
+        """
+        before = self._views.get(view.group)
+        is_lost = before is not None and len(view.vs_set) < len(before.members)
+        if is_lost and view.group not in self._losing and self._handshake.wants_views:
+            assert before is not None
+            told.append(encode_transitional(before))
+        self._losing.discard(view.group)
 
     def _change_views(self, run: ChangeRun, told: list[bytes]) -> None:
         """Send the client changes of its groups; others get the same with the same run."""
@@ -503,7 +526,7 @@ class SpreadSession:
         if cause is _NETWORK:
             if view.unchanged and group not in self._losing:
                 return
-            self._losing.discard(group)
+            self._end_losing(view, told)
         elif cause is _LEAVE and view.changed[0] == self._me:
             self._leave(group, told)
             return
@@ -511,6 +534,8 @@ class SpreadSession:
             self._forget_ended(view)
         self._views[group] = view
         told.append(shared.regular)
+        if self._is_transitional and cause is _JOIN:  # a member of a lost daemon has come last
+            self._end_view(view, view.changed, told)
 
     def _go_on(self, told: list[bytes]) -> None:
         """Note that all groups without a view since the daemons' view began go on as they were."""
@@ -538,7 +563,7 @@ class SpreadSession:
             self._leave(view.group, told)
             return
         if view.cause is Cause.NETWORK:
-            self._losing.discard(view.group)
+            self._end_losing(view, told)
         self._views[view.group] = view
         if not self._handshake.wants_views:
             return
@@ -547,6 +572,8 @@ class SpreadSession:
         elif view.changed:
             told.append(self._shared.regular(view, len(view.members)))
             # otherwise another member has come or gone, which this client may not see
+        if self._is_transitional and view.cause is Cause.JOIN:
+            self._end_view(view, view.members, told)
 
     def _is_unchanged(self, view: GroupView) -> bool:
         """Return whether a group has come through a change of daemons as in `_change_view`."""

@@ -68,7 +68,7 @@ class Told(Audience):
             view = decode_view_untrusted(frame, VIEW.id)
             lists.hold(view, session.member)
             return view
-        assert session.asked.differences
+        assert session.asked.wishes & Capability.DIFFERENCES
         return lists.apply(decode_difference_untrusted(frame, VIEW.id), session.member)
 
 
@@ -221,7 +221,7 @@ def test_who_wants_no_views_gets_its_own_join_and_leave_alone() -> None:
     crowd = Crowd(4)
     quiet, reader, *others = crowd.programs
     sessions = crowd.clients.core.sessions
-    sessions.by_connection[quiet].asked.no_views = True
+    sessions.by_connection[quiet].asked.wishes |= Capability.NO_VIEWS
     crowd.clients.sessions[quiet].join("g")
     crowd.clients.sessions[reader].join("g", views=False)
     for program in others:

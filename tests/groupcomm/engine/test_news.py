@@ -6,7 +6,8 @@ from typing import cast
 
 import pytest
 
-from groupcomm.engine.news import TokenLate, TokenWatch, ViewHistory
+from groupcomm.engine.news import TokenLate
+from groupcomm.engine.news_collector import TokenWatch, ViewHistory
 from groupcomm.membership.states import GatherReason
 from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.security.layout import HEAD_BYTES

@@ -44,6 +44,7 @@ class Disk:
             cast(
                 Any,
                 SimpleNamespace(
+                    unstored=True,
                     to_store=lambda: tuple(self.keys),
                     keys_stored=lambda *args: told.append(("keys stored", *args)),
                     roll_stored=lambda *args: told.append(("roll stored", *args)),
@@ -109,16 +110,16 @@ def test_a_write_that_has_failed_may_begin_again(kind: str, store: Any, failed: 
 @each_kind
 def test_a_write_of_one_kind_does_not_hold_up_another(kind: str, store: Any, stored: Any) -> None:
     disk = Disk()
-    assert disk.storage.may_begin
+    assert disk.storage.is_due(NOW)
     disk.want(kind, 1)
     disk.storage.begin(NOW)
-    assert disk.storage.may_begin == (kind == "mark"), "marks are not waited for"
+    assert disk.storage.is_due(NOW) == (kind == "mark"), "marks are not waited for"
     for other, other_store, _ in KINDS:
         if other != kind:
             disk.want(other, 7)
             assert disk.storage.begin(NOW) == [other_store(7)]
     disk.storage.accept(stored(1), NOW)
-    assert not disk.storage.may_begin
+    assert not disk.storage.is_due(NOW)
 
 
 def test_all_that_is_wanted_is_written_in_one_step() -> None:

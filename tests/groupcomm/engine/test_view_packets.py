@@ -54,7 +54,7 @@ class Site:
 
     def __init__(self, core: DaemonCore) -> None:
         assert core.view is not None
-        announcement = core.carried_groups.announce(1000, core.view)
+        announcement = core._parts.carried_groups.announce(1000, core.view)
         here = core._parts, core.config, NOW
         self.state = state = ViewState(core.view, ME, announcement, *here, majority=True)
         assert state.view.rings == ((FELLOW, ME), (REMOTE, 3))

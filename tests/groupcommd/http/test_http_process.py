@@ -167,7 +167,7 @@ async def test_a_process_that_tells_nothing_is_given_up(
 ) -> None:
     async with virtual_daemons(tmp_path, "a") as daemons:
         service = daemons["a"].service
-        supply = Supply(service._parts, WatchedFiles(service._config))
+        supply = Supply(service._parts, WatchedFiles(lambda: service.config))
         near, far = socket.socketpair()
         began = trio.current_time()
         with near, far:
@@ -183,7 +183,7 @@ async def test_whatever_it_says_the_daemon_goes_on(
 ) -> None:
     async with virtual_daemons(tmp_path, "a") as daemons:
         service = daemons["a"].service
-        supply = Supply(service._parts, WatchedFiles(service._config))
+        supply = Supply(service._parts, WatchedFiles(lambda: service.config))
         for said in (b"hello\n", b"x" * 10_000, b'["ready","",-1]\n', b"[]\n", b'["log","",2]\n{}'):
             near, far = socket.socketpair()
             far.send(said)

@@ -12,7 +12,6 @@ import pytest
 
 from groupcommd.http.metrics import METRICS
 from tests.documentation.links import anchors_of
-from tests.groupcommd.http.metrics_page import page
 
 ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = ROOT / "examples" / "monitoring"
@@ -48,10 +47,6 @@ def names(expression: str) -> set[str]:
     """Return the metrics that an expression names."""
     without_texts = re.sub(r'"[^"]*"', "", expression)
     return set(re.findall(r"\b(?:groupcomm|process)_[a-z_]+|\bup\b", without_texts)) - OWN
-
-
-def test_the_page_is_made_of_the_table() -> None:
-    assert (ROOT / "docs" / "metrics.md").read_text() == page()
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

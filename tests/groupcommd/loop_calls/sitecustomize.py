@@ -67,7 +67,7 @@ ALLOWED: Final = (
     ("", "groupcommd/http/supervisor.py", "__init__"),
     ("process", "subprocess.py", "_internal_poll"),  # WNOHANG
     ("sleep", "groupcomm_client/byte_stream.py", "is_readable"),  # for no time
-    ("sleep", "groupcommd/programs/connections.py", "_read_earlier"),  # for no time
+    ("sleep", "groupcommd/programs/connections.py", "_read_all"),  # for no time
     # It only looks for the route: UDP.
     ("socket", "groupcommd/config/reach.py", "_can_send"),
 )

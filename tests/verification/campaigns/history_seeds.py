@@ -1,11 +1,13 @@
-"""Many seeds of history, of channels, of cursors or of shared work, with faults, in virtual time.
+"""Many seeds of history, channels, cursors, shared work or Spread's programs, with faults.
 
     python -m tests.verification.campaigns.history_seeds 1:1000 --crowd history
     python -m tests.verification.campaigns.history_seeds 1:1000 --crowd work --minutes 30
     python -m tests.verification.campaigns.history_seeds 1:200 --crowd cursors
     python -m tests.verification.campaigns.history_seeds 1:200 --crowd channels
+    python -m tests.verification.campaigns.history_seeds 1:200 --crowd spread
 
-A failure is printed at once, with the command that repeats it. Ends with a line of JSON.
+All is in virtual time. A failure is printed at once, with the command that repeats it. Ends with
+a line of JSON.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from groupcomm.sim.virtual_time import SECOND
 from tests.groupcomm_client.coordination import faulty_shop
 from tests.groupcomm_client.history import faulty, test_cursor_lines, test_lines
 from tests.groupcomm_client.history.lines import Lines
+from tests.verification.campaigns.spread import simulated
 
 REPORT_S: Final = 20.0
 
@@ -67,6 +70,7 @@ PLAYS: Final[dict[str, Callable[[int, str, float, str], Crowd]]] = {
     "channels": lambda seed, _faults, duration_s, _programs: Played(
         test_lines.played(seed, duration_s)
     ),
+    "spread": lambda seed, faults, duration_s, _programs: simulated.play(seed, faults, duration_s),
 }
 
 

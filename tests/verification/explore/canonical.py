@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from groupcomm.engine.counters import Counters
-from groupcomm.engine.news import TokenWatch, ViewHistory
+from groupcomm.engine.news_collector import TokenWatch, ViewHistory
 from groupcomm.ring.counts import RingCounts
 from groupcomm.security.layout import ReplayWindow
 from groupcomm.security.plain import PlainSealer

@@ -1,4 +1,4 @@
-"""Hunt mutants of history, shared work and the mutex.
+"""Hunt mutants of history, shared work, the mutex and programs of Spread.
 
     python -m tests.verification.mutants.crowds [NAME ...]
 
@@ -20,7 +20,8 @@ from tests.groupcomm_client.history import (
     test_cursor_lines,
     test_same_digests,
 )
-from tests.verification.mutants import coordination, history, work
+from tests.verification.campaigns.spread import simulated
+from tests.verification.mutants import coordination, history, spread, work
 from tests.verification.mutants.mutant import Mutant
 
 PLAYS: Final[dict[str, Callable[[int], object]]] = {
@@ -30,6 +31,7 @@ PLAYS: Final[dict[str, Callable[[int], object]]] = {
     "compaction": test_compacted_lines.compacted,
     "work": faulty_shop.play,
     "mutex": arena.play,
+    "spread": simulated.play,
 }
 """Run one seed of a crowd; raise AssertionError for what does not hold."""
 
@@ -40,6 +42,7 @@ CROWDS: Final[tuple[tuple[str, tuple[Mutant, ...]], ...]] = (
     ("compaction", history.COMPACTION_BUGS),
     ("work", work.BUGS),
     ("mutex", coordination.BUGS),
+    ("spread", spread.BUGS),
 )
 
 MOST_WORDS: Final = 9
@@ -82,7 +85,7 @@ def said(error: Exception) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="Hunt mutants of history, shared work and the mutex."
+        description="Hunt mutants of history, shared work, the mutex and Spread."
     )
     parser.add_argument("names", nargs="*", help="all without any")
     parser.add_argument("--seeds", type=int, default=200)

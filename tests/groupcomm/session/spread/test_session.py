@@ -357,9 +357,11 @@ def test_a_group_learns_who_has_come_and_who_came_from_elsewhere() -> None:
     session.translate(encode_view(group_view(Cause.JOIN, [ANN, BEN], changed=(ANN,))))
     everybody = encode_origins({"a": 0, "b": 0})
     assert session.translate(everybody + encode_transition()) == b""
-    for members, came in (([ANN, BEN, CAT], (ANN, BEN)), ([ANN, BEN, CAT], (ANN, CAT))):
-        view = group_view(Cause.NETWORK, members, vs_set=came)
-        assert types(session.translate(encode_view(view))) == [(0x1800, b"room")]
+    view = group_view(Cause.NETWORK, [ANN, BEN, CAT], vs_set=(ANN, BEN))
+    assert types(session.translate(encode_view(view))) == [(0x1800, b"room")]
+    view = group_view(Cause.NETWORK, [ANN, BEN, CAT], vs_set=(ANN, CAT))  # ben was lost meanwhile
+    told = [(layout.TRANSITION, b"room"), (0x1800, b"room")]
+    assert types(session.translate(encode_view(view))) == told
 
 
 def test_a_group_that_loses_a_member_has_another_view_even_if_that_one_is_back() -> None:
@@ -370,6 +372,55 @@ def test_a_group_that_loses_a_member_has_another_view_even_if_that_one_is_back()
     view = encode_view(group_view(Cause.NETWORK, [ANN, BEN], vs_set=(ANN, BEN)))
     assert types(session.translate(view)) == [(0x1800, b"room")]
     assert session.translate(view) == b""
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["view", "difference"])
+@pytest.mark.parametrize("joiner", [BEN, CAT])
+def test_a_member_that_joins_last_and_will_be_lost_is_announced(
+    joiner: MemberId, whole: bool
+) -> None:
+    session = opened()
+    before = group_view(Cause.JOIN, [ANN], changed=(ANN,))
+    session.translate(encode_view(before))
+    together = encode_origins({"a": 0, "b": 0})
+    assert session.translate(together + encode_transition()) == b""
+    at = Position(VIEW, 6, 0, 0, 0)
+    frame = encode_view(group_view(Cause.JOIN, [ANN, joiner], changed=(joiner,), id=at))
+    if not whole:
+        frame = encode_difference(
+            Difference(
+                group="room",
+                id=at,
+                before=place_of(before.id),
+                cause=Cause.JOIN,
+                size=2,
+                members=(joiner,),
+            )
+        )
+    joined = layout.REG_MEMB | layout.CAUSED_BY_JOIN
+    told = [(joined, b"room"), (layout.TRANSITION, b"room")][: 1 + (joiner is CAT)]
+    assert types(session.translate(frame)) == told
+    stay = [ANN] if joiner is CAT else [ANN, BEN]
+    after = encode_view(group_view(Cause.NETWORK, stay, vs_set=tuple(stay)))
+    told_after = types(session.translate(encode_view_id(DAEMONS) + together + after))
+    assert told_after == ([(0x1800, b"room")] if joiner is CAT else [])
+
+
+def test_a_loss_of_daemons_that_part_after_all_is_announced_before_the_view_without_them() -> None:
+    session = opened()
+    session.translate(encode_view(group_view(Cause.JOIN, [ANN, BEN], changed=(ANN,))))
+    together = encode_origins({"a": 0, "b": 0})
+    assert session.translate(together + encode_transition()) == b""
+    after = encode_view(group_view(Cause.NETWORK, [ANN], vs_set=(ANN,)))
+    told = session.translate(encode_view_id(DAEMONS) + encode_origins({"a": 0}) + after)
+    assert types(told) == [(layout.TRANSITION, b"room"), (0x1800, b"room")]
+
+
+def test_who_joins_last_learns_of_members_that_will_be_lost() -> None:
+    session = opened()
+    session.translate(encode_origins({"a": 0, "b": 0}) + encode_transition())
+    told = session.translate(encode_view(group_view(Cause.JOIN, [CAT, ANN], changed=(ANN,))))
+    assert types(told) == [(0x1100, b"room"), (layout.TRANSITION, b"room")]
 
 
 def test_a_refusal_comes_back_as_a_rejected_message() -> None:

@@ -1,0 +1,62 @@
+"""The recipes of CONTRIBUTING: the files that they name are those that an example is named by."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from docs.extensions.reference import expand
+from groupcommd.http.metrics import METRICS
+
+ROOT: Final = Path(__file__).parents[2]
+PRODUCT: Final = sorted(
+    path for name in ("groupcomm", "daemon", "clients") for path in (ROOT / name).rglob("*.py")
+)
+
+
+def naming(pattern: str) -> list[str]:
+    """Return the files of the product in which a pattern occurs."""
+    return [
+        path.relative_to(ROOT).as_posix()
+        for path in PRODUCT
+        if re.search(pattern, path.read_text())
+    ]
+
+
+def recipe(title: str) -> str:
+    """Return the text of a recipe."""
+    _, _, rest = (ROOT / "docs/CONTRIBUTING.md").read_text().partition(f"## {title}\n")
+    return rest.partition("\n## ")[0]
+
+
+def test_a_counter_is_named_where_it_stands_and_where_it_is_counted() -> None:
+    assert naming(r"\brepeated_tokens\b|tokens_repeated_total") == [
+        "groupcomm/ring/counts.py",
+        "groupcomm/ring/token_monitor.py",
+    ]
+    assert "groupcomm/ring/counts.py" in recipe("Add a counter")
+    assert "groupcomm_tokens_repeated_total" in {metric.name for metric in METRICS}
+    assert "groupcomm_tokens_repeated_total" in expand((ROOT / "docs/metrics.md").read_text())
+
+
+def test_a_request_with_an_answer_is_a_case_and_the_part_that_answers_it() -> None:
+    text = recipe("Add a request with an answer")
+    asking = naming(r"""word == "cluster"|cluster\.ask\(|\bdef ask\(self, now: float\) -> dict""")
+    assert asking == [
+        "daemon/groupcommd/operators/cluster.py",
+        "daemon/groupcommd/operators/status.py",
+        "daemon/groupcommd/service.py",  # a drain asks, too, for the addresses
+    ]
+    assert all(path in text for path in asking[:2])
+
+
+def test_a_frame_to_clients_and_its_event_are_named_by_five_files() -> None:
+    text = recipe("Add a frame to clients")
+    frame = naming(r"(FrameKind|Capability)\.STOPPING|\bSTOPPING = \d|(en|de)code_stopping")
+    assert frame == [
+        "groupcomm/engine/sessions.py",
+        "groupcomm/session/daemon_frames.py",
+        "groupcomm/session/frames.py",
+    ]
+    event = ["clients/groupcomm_client/__init__.py", "groupcomm/events.py"]
+    assert set(event) < set(naming(r"\bDaemonStopping\b"))
+    assert all(path in text for path in (*frame, *event))
