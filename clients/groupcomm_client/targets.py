@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
-BUFFER_BYTES: Final = 1024 * 1024
-"""Requested for unix sockets, so that output reaches the daemon in few pieces."""
+BUFFER_BYTES: Final = 64 * 1024
+"""Requested for unix sockets; Linux doubles it. So output reaches the daemon in few pieces. More
+would only wait there, a queue that no daemon sees."""
 
 
 def default_address() -> str:

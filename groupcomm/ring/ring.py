@@ -50,7 +50,8 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import HeldNotice, RestNotice, Token, TokenRequest, request_room
 
 LINGER_PART = 4
-"""The token does not linger if the window divided by this was numbered, or more."""
+"""The token does not linger if the window divided by this was numbered, or more, and other daemons
+number packets, too."""
 
 _EVER = 2**64
 
@@ -457,18 +458,20 @@ class Ring:
         """Return whether the packets just numbered may go to others before the token does.
 
         A lone message is delivered sooner if no daemon has to handle the token first, and messages
-        that follow each other share its round. If they fill a good part of the window, the token
-        goes at once. It also goes at once for SAFE messages, if the ring has too many daemons to
-        collect their reports.
+        that follow each other share its round. If they fill the window, or a good part of it while
+        others number packets, too, the token goes at once. It also goes at once for SAFE messages,
+        if the ring has too many daemons to collect their reports.
 
         In a view of several rings the token goes soon, as headers wait for what the whole ring
         holds; so there only a token that already rested stays.
         """
+        sent = token.rows[self._place].sent
+        part = LINGER_PART if token.burst > sent else 1  # 1: this daemon alone sends
         return (
             self._lingering.may_stay(now)
             and not token.requests
             and not token.wanted
-            and token.rows[self._place].sent * LINGER_PART < self.flow.window.bytes
+            and sent * part < self.flow.window.bytes
             and (rested or (self._lingering.steady and bool(packets)))
         )
 

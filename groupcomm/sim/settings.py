@@ -73,6 +73,9 @@ LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
 SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
+BACKLOG_CAPS_BYTES = (SessionLimits().backlog_cap_bytes, SessionLimits().backlog_cap_bytes, 4_000)
+"""With the last, a few packets, programs are often not read as too much waits for a number."""
+
 ALL_AGREE_SHARE = 0.6
 SHORT_TIMEOUT_S = 1.5
 """The silence of a program after which its session ends, in runs in which programs vanish."""
@@ -183,6 +186,7 @@ class Settings:
         unit_us: microseconds of a daemon's processor for each unit of work and each frame that a
             step delivers; 0: only the step itself takes time.
         session_cap_bytes: the output that may wait for one client before it counts as too slow.
+        backlog_cap_bytes: the bytes without a number above which a client is not read.
         start_message: the number at which the clients' counts of messages start.
         clock_error_s: the largest error of wall clocks, in both directions, while no fault makes it
             larger.
@@ -220,6 +224,7 @@ class Settings:
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     unit_us: int = 0
     session_cap_bytes: int = SessionLimits().output_cap_bytes
+    backlog_cap_bytes: int = SessionLimits().backlog_cap_bytes
     session_timeout_s: float = SessionLimits().session_timeout_s
     start_message: int = 0
     clock_error_s: float = 0.005
@@ -268,12 +273,11 @@ def draw_settings(seed: int, options: Options) -> Settings:
         faults = attrs.evolve(faults, files=False)
     if options.targets:
         faults = attrs.evolve(faults, attacker=False)
-    roles = options.attackers
-    if NOTHING in roles:
+    if NOTHING in options.attackers:
         faults = attrs.evolve(faults, attacker=True)
     # An attacker without a key can forge a checksum, so attackers meet encrypted datagrams only.
     sealed = 1 if faults.attacker or rng.random() < 0.25 else 0
-    evicted = draw_evicted(random_for(seed, "evicted"), roles, daemons)
+    evicted = draw_evicted(random_for(seed, "evicted"), options.attackers, daemons)
     core = _draw_core(random_for(seed, "core"), daemons, liars, evicted)
     if options.rosters:
         core = tuple(range(daemons))  # which daemons these are in the end is up to the operators
@@ -291,6 +295,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
+        backlog_cap_bytes=random_for(seed, "backlog").choice(BACKLOG_CAPS_BYTES),
         start_message=_draw_start(random_for(seed, "messages"), faults.counter_bits),
         duration_s=duration_s,
         calm_s=max(SHORTEST_CALM_S, duration_s / MOST_CALMS)
@@ -299,10 +304,10 @@ def draw_settings(seed: int, options: Options) -> Settings:
         core=reachable_core(core, sites, links),
         liars=liars,
         lying=draw_lying(random_for(seed, "lying")) if liars else Lying(),
-        attackers=roles,
+        attackers=options.attackers,
         evicted=evicted,
-        epoch_s=draw_epoch_s(random_for(seed, "epochs"), roles),
-        unit_us=draw_unit_us(random_for(seed, "units"), roles),
+        epoch_s=draw_epoch_s(random_for(seed, "epochs"), options.attackers),
+        unit_us=draw_unit_us(random_for(seed, "units"), options.attackers),
         rosters=options.rosters,
         versions=options.versions,
         targets=options.targets,

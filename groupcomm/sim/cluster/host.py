@@ -303,6 +303,7 @@ class SimulatedHost:
                 limits=SessionLimits(
                     unreliable_drop_bytes=settings.session_cap_bytes // 4,
                     output_cap_bytes=settings.session_cap_bytes,
+                    backlog_cap_bytes=settings.backlog_cap_bytes,
                     session_timeout_s=settings.session_timeout_s,
                 ),
             ),

@@ -96,6 +96,22 @@ def test_a_name_is_waited_for_whose_holder_was_not_read_to_the_end() -> None:
     assert connected(clients) == [heir]
 
 
+def test_a_name_is_waited_for_whose_holder_is_not_read_as_it_sends_much() -> None:
+    """Its goodbye waits in its socket until what it has sent has numbers (seed 656)."""
+    clients = Clients(SessionLimits(backlog_cap_bytes=100))
+    one, heir = clients.connect("u"), clients.start("u")
+    clients.sessions[one].multicast("g", bytes(200), level=AGREED)
+    sessions = clients.core.sessions
+    sessions.accept(clients.said(one))
+    sessions.accept(clients.said(heir))
+    sessions.serve(0.0)
+    assert not sessions.by_connection[one].has_input
+    clients.step(ClientGone(one))
+    admitted, _ = clients.heard(heir)
+    assert isinstance(admitted, Connected)
+    assert connected(clients) == [heir]
+
+
 def test_a_name_is_refused_once_its_holder_has_turned_out_to_be_there() -> None:
     clients, one, heir = behind_a_busy_holder()
     clients.step()

@@ -61,6 +61,24 @@ def test_it_goes_round_now_and_then_though_each_step_has_something_to_number() -
     assert now - begin >= 0.9 * TIMING.rest_interval_s
 
 
+def burst_while_kept(a: Daemon, others: int) -> int:
+    """Have a daemon send without end; return the bytes that it numbers before the token goes."""
+    a.ring._token.burst = others
+    now = 1.0
+    while a.ring.state is not TokenState.AWAY:
+        a.submit(count=4, size=1000)
+        a.step(now)
+        now += TIMING.linger_s / 100
+    return a.ring._token.rows[0].sent
+
+
+def test_who_sends_alone_keeps_it_for_a_window_and_else_for_a_quarter_of_it() -> None:
+    """At full speed messages would wait for it to come round."""
+    window = CoreConfig().windows.visit_bytes
+    assert window <= burst_while_kept(resting_with_a()[0], 0) < 1.1 * window
+    assert window / 4 <= burst_while_kept(resting_with_a()[0], 1000) < 1.1 * window / 4
+
+
 def test_what_comes_after_a_while_goes_round_soon() -> None:
     a, _, _ = resting_with_a()
     number(a, 1.0)

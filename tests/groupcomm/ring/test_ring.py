@@ -236,7 +236,7 @@ def test_a_lingering_token_goes_at_once_to_who_asks_for_it() -> None:
 def test_the_token_does_not_linger_behind_much() -> None:
     a, _, _ = trio(CoreConfig())
     a.step(0.0)
-    a.submit(count=70, size=1000)
+    a.submit(count=270, size=1000)
     assert PacketKind.TOKEN in kinds(a.step(1e-6))
 
 
