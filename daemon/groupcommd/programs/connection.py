@@ -121,7 +121,6 @@ class Connection:
         """Enter CLOSING: the session is over, and the client has `linger_s` to read its output."""
         self.state = ConnectionState.CLOSING
         self.scope.deadline = trio.current_time() + linger_s
-        self.read_on()
 
     def pause(self) -> None:
         """Allow nothing to be read from it until the core has processed all input."""
