@@ -295,11 +295,11 @@ class AsyncioLoop:
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
             try:
-                await asyncio.shield(task)
+                await asyncio.wait((task,))  # which raises nothing that the step has raised
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
-            raise cancelled
+            raise cancelled from task.exception()
         return task.result()
 
     def lock(self) -> asyncio.Lock:

@@ -457,10 +457,12 @@ class BasicConnection:
         async def until_the_end() -> None:
             await session.stream.exchange(lambda: False)
 
-        if session.protocol.say_goodbye():
-            with suppress(SessionEnded):  # the end of the session is the purpose
-                await self.part(until_the_end)
-        session.stream.close()
+        try:
+            if session.protocol.say_goodbye():
+                with suppress(SessionEnded):  # the end of the session is the purpose
+                    await self.part(until_the_end)
+        finally:  # a task that is cancelled meanwhile closes it, too
+            session.stream.close()
 
     async def part(self, step: Step) -> None:
         """Run a step of an orderly end for GOODBYE_S at most, also in a task that is cancelled.

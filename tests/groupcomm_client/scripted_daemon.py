@@ -52,6 +52,7 @@ class ScriptedDaemon:
         taken: numbers of her messages, as they came.
         places: the places of ordered messages, by number.
         heartbeats: the number of her heartbeats.
+        gone: whether she has closed her end.
     """
 
     def __init__(self, end: socket.socket, *, seed: int, crumb_bytes: int, gulp_bytes: int) -> None:
@@ -60,6 +61,7 @@ class ScriptedDaemon:
         self.taken: list[int] = []
         self.places: dict[int, Position] = {}
         self.heartbeats = 0
+        self.gone = False
         self._end = end
         self._random = random.Random(seed)
         self._crumb_bytes, self._gulp_bytes = crumb_bytes, gulp_bytes
@@ -72,6 +74,8 @@ class ScriptedDaemon:
 
     def step(self) -> None:
         """Read some, write some; when there is nothing to write, tell something new."""
+        if self.gone:
+            return
         self._read()
         if not self._unsent:
             self._unsent = b"".join(self._session.pop_output(1 << 20))
@@ -82,6 +86,9 @@ class ScriptedDaemon:
             sent = self._end.send(self._unsent[: self._random.randint(1, self._crumb_bytes)])
         except BlockingIOError:
             return
+        except BrokenPipeError:
+            self.gone = True
+            return
         self._unsent = self._unsent[sent:]
 
     def _read(self) -> None:
@@ -89,6 +96,9 @@ class ScriptedDaemon:
             data = self._end.recv(self._random.randint(1, self._gulp_bytes))
         except BlockingIOError:
             return
+        except ConnectionResetError:  # she has not read all
+            data = b""
+        self.gone = not data
         for request in self._session.receive(data):
             self._carry_out(request)
 

@@ -194,3 +194,26 @@ def test_a_cancelled_question_does_not_take_the_answer_to_the_next(
             await listener.have_all(daemon)
 
     time.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("time", "way"),
+    [
+        pytest.param(time, way, id=f"{time.name}, {way}")
+        for time in (TrioTime(), AsyncioTime())
+        for way in time.ways
+    ],
+)
+def test_a_cancelled_close_closes_the_socket_all_the_same(time: Time, way: str) -> None:
+    async def scenario() -> None:
+        for at in count(1):
+            async with talking(time, seed=6, crumb_bytes=20) as (connection, daemon):
+                outcome = await time.attempt(connection.aclose(), at, way)
+                # In trio what closes it is shielded; who cancels a task of asyncio is told.
+                assert outcome.done != (at == 1 and time.name == "asyncio")
+                await time.loop.sleep(0.01)
+                assert daemon.gone, f"its socket is open after suspension {at}"
+            if outcome.done:
+                break
+
+    time.run(scenario)

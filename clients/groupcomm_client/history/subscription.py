@@ -549,6 +549,11 @@ async def subscribe(
             yield subscription
             await subscription.flush()
         finally:
-            for name in joined:
-                with suppress(SessionEnded, LocalProtocolError):
-                    await connection.part(partial(connection.leave, name))
+            await connection.part(partial(_leave_all, connection, joined))
+
+
+async def _leave_all(connection: BasicConnection, groups: list[str]) -> None:
+    """Leave these groups; after the end of the session the program is in none."""
+    for name in groups:
+        with suppress(SessionEnded, LocalProtocolError):
+            await connection.leave(name)

@@ -1,5 +1,6 @@
 """Subscriptions on real daemons, with archives that are real programs."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from groupcomm.errors import LocalProtocolError, PlaceAhead
 from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_archive.store import LogStore
+from groupcomm_client import aio
 from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_client.committed import committed
 from groupcomm_client.connection import Connection
@@ -98,6 +100,30 @@ def test_history_and_live_events_in_three_loops(
             return found, position
 
     kind.run(scenario)
+
+
+def test_a_subscription_that_is_cancelled_twice_leaves_all_its_groups(
+    cluster: RunningCluster,
+) -> None:
+    async def scenario() -> None:
+        async with aio.connect(cluster.address("a")) as connection:
+            inside = asyncio.Event()
+
+            async def read() -> None:
+                async with connection.subscribe(["one", "two", "three"], start=LATEST):
+                    inside.set()
+                    await asyncio.Event().wait()
+
+            task = asyncio.ensure_future(read())
+            await inside.wait()
+            task.cancel()
+            await asyncio.sleep(0)
+            task.cancel()  # while it leaves the first one
+            await asyncio.wait([task])
+            assert task.cancelled()
+            assert not connection.groups
+
+    aio.run(scenario)
 
 
 def test_events_come_one_by_one_too(cluster: RunningCluster, archive: ArchiveProcess) -> None:
