@@ -232,15 +232,16 @@ def test_an_answer_counts_only_while_the_connection_is_there(
     assert tcp_user(accepted) is None
 
 
-def test_a_listener_at_the_other_ends_place_is_not_taken_for_it(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
+def test_a_listener_at_the_other_ends_place_is_not_taken_for_it() -> None:
     """The kernel finds a listener where there is no connection."""
-    program, accepted = pair
-    ours, theirs = accepted.getsockname(), program.getsockname()
-    program.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes((1, 0, 0, 0)) + bytes(4))
-    program.close()
-    with socket.create_server(theirs):
+    here = "127.77.0.1"  # where no other test may be given the port that has become free
+    with socket.create_server((here, 0)) as listener, socket.socket() as program:
+        program.bind((here, 0))
+        program.connect(listener.getsockname())
+        accepted, _ = listener.accept()
+        ours, theirs = accepted.getsockname(), program.getsockname()
+        program.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes((1, 0, 0, 0)) + bytes(4))
+    with accepted, socket.create_server(theirs):
         places = local_users._place(theirs), local_users._place(ours)
         assert local_users._ask(socket.AF_INET, *places) is None
 
