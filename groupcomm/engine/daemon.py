@@ -22,6 +22,7 @@ from groupcomm.config.roster import Roster, RosterRecord
 from groupcomm.config.view import Start, View
 from groupcomm.engine import inputs as given
 from groupcomm.engine.drain import Drain
+from groupcomm.engine.frozen_view import FrozenView
 from groupcomm.engine.inputs import Command, Input, ProgramSettings
 from groupcomm.engine.leaving import Leaving
 from groupcomm.engine.news_collector import NewsCollector
@@ -32,11 +33,9 @@ from groupcomm.engine.roster import EndRemoved, FloodRoster, TellRoster, UseRost
 from groupcomm.engine.stalls import Stalls
 from groupcomm.engine.status import SessionStatus, Status, make_status
 from groupcomm.engine.view import ViewState
-from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership
-from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
@@ -466,7 +465,7 @@ class DaemonCore:
 
     # ---- the context of membership ----
 
-    def freeze(self) -> ViewChange | None:
+    def freeze(self) -> FrozenView | None:
         """Freeze the present view, and return its change; see MembershipContext."""
         if self.membership.state is _OPERATIONAL:
             self._news.views.stop(self._now)
@@ -483,34 +482,25 @@ class DaemonCore:
         seen = 0 if self.view_state is None else self.view_state.delivery.highest_connection
         return max(self.sessions.connection_numbers.last, seen) - self.config.starts.connection
 
-    def install(
-        self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
-    ) -> None:
-        """Deliver the rest of the old view, then begin this one."""
-        # The rest of the old view may change the roster; this view was agreed on before that.
-        majority = self.config.has_majority([daemon.name for daemon in view.daemons])
-        config = self.config
-        if self.view_state is not None and recovered_set is not None:
-            self.view_state.finish(view, transitional_members)
-            self._carry_out()
+    def install(self, view: View, agreed_with: CoreConfig) -> ViewState:
+        """Begin a view; see MembershipContext."""
+        self._carry_out()  # the rest of the old view may have changed the roster
         self._parts.probe.installed(view)
         self._news.views.installed = view
         self.reservation.renew(self._now)
         if self.reservation.is_far_ahead(view.id.counter, self._now):
-            self.sessions.connection_numbers.begin_above(view.id.counter + config.starts.connection)
+            first = self.config.starts.connection
+            self.sessions.connection_numbers.begin_above(view.id.counter + first)
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         announced = self._parts.carried_groups.announce(bundle_room(view.packet_limit), view)
+        majority = agreed_with.has_majority([daemon.name for daemon in view.daemons])
         self.view_state = ViewState(
             view, me, announced, self._parts, self.config, self._now, majority=majority
         )
         self.sessions.room = self._segments.begin_view(view)
-        if self.config is not config:
+        if self.config is not agreed_with:
             self.view_state.use_roster(self.config, self._now)
         self._begun = True
         self._update_near()
-
-    def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
-        """Send packets of the present view over these of its links from now on."""
-        assert self.view_state is not None
-        self.view_state.reroute(links, self._now)
+        return self.view_state

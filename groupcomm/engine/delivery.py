@@ -17,9 +17,8 @@ reserved if that is higher. docs/membership.md describes disks that were lost, r
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from math import inf
 from typing import Final
 
 from groupcomm.clocks.ring_clock import LatestTime, RingClock
@@ -327,7 +326,7 @@ class Delivery:
         """Deliver everything that packets, blocks or frontiers have made deliverable since last
         time, or as much as one step may; `unfinished` says that more is left."""
         if self._beginning is not None:
-            self.unfinished = not self._begin_more(PIECE)
+            self.unfinished = not self._begin_more()
         elif self._sessions.rest:
             self.unfinished = not self._sessions.go_on()
         if not self._moved or not self.complete:
@@ -374,7 +373,7 @@ class Delivery:
         So its end has less to do at once.
         """
         if self._beginning is not None:
-            return not self._begin_more(PIECE)
+            return not self._begin_more()
         if not self.complete:
             return not self._sessions.go_on()
         return not self._deliver_early()
@@ -413,7 +412,7 @@ class Delivery:
                 on_session=self.wanted.add if len(self.streams) > 1 else None,
                 on_table=self._on_table,
             )
-            self.unfinished = not self._begin_more(PIECE)
+            self.unfinished = not self._begin_more()
 
     def _on_table(self) -> None:
         self._on_complete()
@@ -422,29 +421,31 @@ class Delivery:
         for bundle in early:
             self._on_release(bundle)
 
-    def _begin_more(self, units: float) -> bool:
+    def _begin_more(self) -> bool:
         """Do some more of what makes the groups known; return whether that is done."""
         assert self._beginning is not None
-        if not self._beginning.advance(units):
+        if not self._beginning.advance(PIECE):
             return False
         self._beginning = None
         self.complete = self._moved = True
         self._sessions.review_members()  # a merge brings members that other daemons admitted
         return True
 
-    def catch_up(self) -> None:
-        """Deliver what steps have left to later ones: the view ends."""
-        if self._beginning is not None:
-            self._begin_more(inf)
-        self._finish_bundle()
+    def catch_up(self) -> Iterator[None]:
+        """Deliver what steps have left to later ones, as the view ends; yield where a step has to
+        end."""
+        while self._beginning is not None and not self._begin_more():
+            yield
+        yield from self.finish_bundle()
         while self._early and self.complete:
             self.deliver_bundle(self._early.popleft())
-            self._finish_bundle()
+            yield from self.finish_bundle()
 
-    def _finish_bundle(self) -> None:
-        """Deliver what is left of the last bundle."""
-        self._sessions.go_on(whole=True)
-        self.groups.go_on_departing(inf)
+    def finish_bundle(self) -> Iterator[None]:
+        """Deliver what is left of the last bundle; yield where a step has to end."""
+        sessions = self._sessions
+        while not (sessions.go_on() and self.groups.go_on_departing() and sessions.may_deliver()):
+            yield
 
     def deliver_bundle(self, bundle: Bundle) -> None:
         """Deliver one bundle to its recipients, without regard to its level."""
@@ -488,21 +489,21 @@ class Delivery:
 
     # ---- the end of the view ----
 
-    def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:
-        """Tell waiting senders the positions of their messages in the regular part.
+    def pop_waits(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
+        """Remove and return the messages whose senders wait for their positions.
 
         Args:
             boundary: the place at which the transitional part begins; None if there is none.
 
         Returns:
-            The transitional bundles, whose positions follow once they are delivered.
+            Those of the regular part, and those of the transitional part.
         """
-        regular, transitional = self._waits.pop_rest(boundary)
-        for bundle in regular:
-            self._sessions.send_position(bundle)
-        return transitional
+        return self._waits.pop_rest(boundary)
 
-    def send_transitional_positions(self, bundles: list[Bundle]) -> None:
-        """Tell senders the positions of these messages, which are in a view that has ended."""
+    def send_positions(self, bundles: list[Bundle], *, transitional: bool) -> Iterator[None]:
+        """Tell senders the positions of messages of the view that ends; yield where a step has to
+        end."""
         for bundle in bundles:
-            self._sessions.send_position(bundle, transitional=True)
+            self._sessions.send_position(bundle, transitional=transitional)
+            self._sessions.charge(1)
+            yield from self.finish_bundle()

@@ -152,13 +152,15 @@ class SessionOutput:
         origins: the connections that asked which daemons came together.
         block_s: the seconds for which a session may make all senders wait.
         now: the time of this step.
-        frames: the frames that were delivered in this step, with other work that was charged.
+        frames: the frames that were delivered in this step, or since it was allowed more, with
+            other work that was charged.
         rest: frames with more receivers than a step serves: the connections that are left, the
             frame, and whether it may be dropped.
     """
 
     __slots__ = (
         "_cut_off",
+        "_earlier_frames",
         "_lists_shown",
         "_principal_of",
         "access_control",
@@ -196,21 +198,32 @@ class SessionOutput:
         self.origins: set[int] = set()
         self.block_s = block_s
         self.now = 0.0
-        self.frames = 0
+        self.frames = self._earlier_frames = 0
         self.rest: deque[tuple[list[int], tuple[Raw, ...], bool]] = deque()
 
     def may_deliver(self) -> bool:
         """Return whether this step may deliver more."""
         return self.frames < STEP_FRAMES and not self.rest
 
-    def go_on(self, *, whole: bool = False) -> bool:
-        """Send more of the frames with many receivers, or all; return whether nothing is left.
+    def allow_more(self) -> None:
+        """Let this step deliver as much again."""
+        self._earlier_frames += self.frames
+        self.frames = 0
+
+    def end_step(self) -> int:
+        """Return the frames of this step; the next one may deliver as much again."""
+        self.allow_more()
+        frames, self._earlier_frames = self._earlier_frames, 0
+        return frames
+
+    def go_on(self) -> bool:
+        """Send more of the frames with many receivers; return whether nothing is left.
 
         Nothing else may be delivered before that.
         """
-        while self.rest and (whole or self.frames < STEP_FRAMES):
+        while self.rest and self.frames < STEP_FRAMES:
             connections, frame, droppable = self.rest.popleft()
-            most = len(connections) if whole else STEP_FRAMES - self.frames
+            most = STEP_FRAMES - self.frames
             if len(connections) > most:
                 self.rest.appendleft((connections[most:], frame, droppable))
                 connections = connections[:most]

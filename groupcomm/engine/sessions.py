@@ -105,7 +105,7 @@ class LocalSessions:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
         came_from, deliver, show_change, continue_groups, charge, abort, bounce: see SessionOutput;
             the groups call them.
-        may_deliver, go_on, rest: see SessionOutput.
+        may_deliver, allow_more, go_on, rest: see SessionOutput.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
         admission, names, why_name_taken: see Admission.
@@ -147,6 +147,7 @@ class LocalSessions:
         self.show_change, self.abort, self.bounce = output.show_change, output.abort, output.bounce
         self.continue_groups, self.charge = output.continue_groups, output.charge
         self._push, self.may_deliver = output.push, output.may_deliver
+        self.allow_more = output.allow_more
         self.rest, self.go_on = output.rest, output.go_on
         self.limits = settings.limits
         self._view: DaemonView | None = None
@@ -371,7 +372,7 @@ class LocalSessions:
             output.ended, self._closed = self._closed, []
         if self._greeted:
             output.greeted, self._greeted = self._greeted, []
-        self.work, self._output.frames = self.intake.work_done + self._output.frames, 0
+        self.work = self.intake.work_done + self._output.end_step()
         if self._questions:
             output.questions, self._questions = self._questions, []
 

@@ -21,9 +21,9 @@ from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
 from groupcomm.engine.checks import Plausibility
 from groupcomm.engine.delivery import Delivery
+from groupcomm.engine.frozen_view import FrozenView
 from groupcomm.engine.leaving import LeaveProgress
 from groupcomm.engine.parts import Parts
-from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.groups.carried import OwnAnnouncement
@@ -155,8 +155,8 @@ class ViewState:
         self._gaps = self._foreign_gaps(routes.entered)
         self._changed: set[int] = set()  # foreign streams that may have new gaps
         self.ring = self._make_ring(routes.entered, now)
-        self.view_change = ViewChange(
-            view, me, self.delivery, self.ring.reception, self._forwarding
+        self.view_change = FrozenView(
+            view, me, self.delivery, self.ring.reception, self._forwarding, parts
         )
         self._plausibility = Plausibility(view, me, self.ring, self.delivery, self._latest)
         # The latest notice of each ring. A site hears the multicasts of all its rings, so without
@@ -263,6 +263,14 @@ class ViewState:
             gaps.update(now)
         self.deadline = now
 
+    def excuse(self, number: int, now: float) -> None:
+        """Do not judge a daemon by its silence so far, of that number: it says that it is busy."""
+        index = self._indices[number]
+        if index in self.view.rings[self._own_ring]:
+            self.ring.monitor.postpone(now + self._config.timing.token_timeout_s)
+        elif index in self.links:
+            self.links[index].in_flight.in_vain.clear()
+
     def use_roster(self, config: CoreConfig, now: float) -> None:
         """Compare routes by the links of another roster from now on."""
         self._config = config
@@ -368,32 +376,9 @@ class ViewState:
             self.deadline = self._now  # a session has ended, a name is free, or a join may go on
 
     def deliver_left(self, now: float) -> None:
-        """Give clients more of what steps have left, while the view ends."""
-        self.deadline = now if self.delivery.deliver_left() else inf
-
-    def finish(self, following: View, transitional_members: frozenset[int]) -> None:
-        """Deliver the rest of the view, and end it.
-
-        Args:
-            following: the next view.
-            transitional_members: the daemons that come along into it, by index in this view.
-        """
-        parts, view, delivery = self._parts, self.view, self.delivery
-        members = tuple(view.daemons[index] for index in sorted(transitional_members))
-        was_complete = delivery.complete
-
-        def turn() -> None:
-            parts.roster_manager.end_regular()
-            self._probe.transitional(view.id, following.id, members)
-            if delivery.complete:
-                self._sessions.end_regular([daemon.name for daemon in members])
-
-        finished = self.view_change.finish(turn)
-        assert finished or not was_complete
-        if finished:
-            parts.carried_groups.replace(delivery.groups.table, view, self._me)
-        parts.carried_groups.keep_members(members)
-        self._sessions.end()
+        """Give clients more of what steps have left, until the end of the view does so."""
+        left = not self.view_change.ends and self.delivery.deliver_left()
+        self.deadline = now if left else inf
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:

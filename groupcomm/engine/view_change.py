@@ -4,7 +4,7 @@ Pure. From `past` on nothing of the view changes except by recovery, until `fini
 recovered set.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 from groupcomm.clocks.stamp import Stamp
@@ -230,8 +230,11 @@ class ViewChange:
         packets.sort(key=lambda packet: Stamp(packet.time, packet.ring))
         return packets
 
-    def finish(self, turn: Callable[[], None]) -> bool:
+    def finish(self, turn: Callable[[], None]) -> Generator[None, None, bool]:
         """Deliver the rest of the view; call `turn` where its regular part ends.
+
+        Yields:
+            Where a step has delivered as much as it may.
 
         Returns:
             Whether anything could be delivered. If not, announcements are missing here and at all
@@ -241,17 +244,18 @@ class ViewChange:
         assert plan is not None, "a view ends without having been prepared"
         for bundles in (plan.regular, plan.transitional):
             self._receive_announcements(bundles)
-        self._delivery.catch_up()
+        yield from self._delivery.catch_up()
         if not self._delivery.complete:
             turn()
             return False
-        self._deliver(plan.regular)
-        waits = self._delivery.send_regular_positions(plan.boundary)
+        yield from self._deliver(plan.regular)
+        regular, transitional = self._delivery.pop_waits(plan.boundary)
+        yield from self._delivery.send_positions(regular, transitional=False)
         turn()
-        if plan.transitional or waits:
-            self._delivery.catch_up()  # programs are told that the regular part is over
-        self._deliver(plan.transitional)
-        self._delivery.send_transitional_positions(waits)
+        if plan.transitional or transitional:  # programs are told first that the regular part ends
+            yield from self._delivery.finish_bundle()
+        yield from self._deliver(plan.transitional)
+        yield from self._delivery.send_positions(transitional, transitional=True)
         self._delivery.groups.end()
         return True
 
@@ -261,12 +265,12 @@ class ViewChange:
                 bundle.released = True
                 self._delivery.receive_announcement(bundle)
 
-    def _deliver(self, bundles: list[Bundle]) -> None:
+    def _deliver(self, bundles: list[Bundle]) -> Iterator[None]:
         for bundle in bundles:
             if not bundle.released:
                 bundle.released = True
                 self._delivery.deliver_bundle(bundle)
-                self._delivery.catch_up()
+                yield from self._delivery.finish_bundle()
 
 
 def _may_drop(packet: DataPacket, kept: list[Bundle], *, regular: bool) -> bool:

@@ -28,9 +28,10 @@ class Audience(Protocol):
     def may_deliver(self) -> bool:
         """Return whether this step may deliver more."""
 
-    def go_on(self, *, whole: bool = False) -> bool:
-        """Send more of what has too many receivers for one step, or all; return whether that is
-        done. What comes next has to wait for it.
+    def go_on(self) -> bool:
+        """Send more of what has too many receivers for one step; return whether that is done.
+
+        What comes next has to wait for it.
         """
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:

@@ -7,7 +7,6 @@ ring lives while a large table is merged. Nothing is delivered in the view befor
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -130,7 +129,7 @@ class Beginning:
     def advance(self, units: float = PIECE) -> bool:
         """Do about so many units of the work that is left; return whether all is done."""
         spent, go_on = 0, self._audience.go_on
-        while spent < units and not self.done and go_on(whole=units == inf):
+        while spent < units and not self.done and go_on():
             if self._at < len(self._items):
                 self._at += 1
                 spent += self._work(self._items[self._at - 1])

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import View
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range
@@ -62,6 +63,28 @@ class OldView(Protocol):
         members they always are: in doubt nothing more is delivered.
         """
 
+    def end(self, following: View, transitional_members: frozenset[int], *, whole: bool) -> bool:
+        """Deliver some of the rest, as it was prepared, and end the view.
+
+        Args:
+            following: the next view.
+            transitional_members: the daemons that come along into it, by index in this view.
+            whole: deliver all of the rest, and not as much as a step may.
+
+        Returns:
+            Whether the view has ended; if not, this is called again until it has.
+        """
+
+
+class RunningView(Protocol):
+    """The present view, as membership sees it."""
+
+    def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
+        """Send packets over these of its links, which join all its rings."""
+
+    def excuse(self, number: int, now: float) -> None:
+        """Do not judge a daemon by its silence so far, of that number: it says that it is busy."""
+
 
 class MembershipProbe(Protocol):
     """An observer of membership, which calls it and ignores its results."""
@@ -97,16 +120,5 @@ class MembershipContext(Protocol):
             The frozen view; None before the first view.
         """
 
-    def install(
-        self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
-    ) -> None:
-        """Deliver the rest of the old view, then begin this one.
-
-        Args:
-            view: the new view.
-            recovered_set: the recovered set of the old view; None if there is none.
-            transitional_members: the daemons that come along from the old view, by index in it.
-        """
-
-    def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
-        """Send packets over these links of the present view, which join all its rings."""
+    def install(self, view: View, agreed_with: CoreConfig) -> RunningView:
+        """Begin a view, which was agreed on with these settings; the one before it has ended."""

@@ -7,7 +7,7 @@ Pure. ``now`` is in seconds, monotonic. docs/membership.md has all changes of st
     COMMIT       the proposal is flooded; packets of the old view that other members lack are sent
       | this daemon holds all that the other members hold
     RECOVERED    it has announced that, and has the obligation to deliver as they do
-      | all members have announced it
+      | all members have announced it, and the rest of the old view is delivered here
     OPERATIONAL  the view is installed; beacons announce this daemon to others
 
 Source of obligations and acknowledged recovery: Amir et al., "The Totem Single-Ring Ordering and
@@ -151,11 +151,10 @@ class Membership:
         self._isolation = Isolation()
         self._schedule = CommitSchedule(self._timing)
         self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
-        self._operational = OperationalPhase(
-            self._timing, self.flood, self._detector, context.reroute
-        )
+        self._operational = OperationalPhase(self._timing, self.flood, self._detector)
         self._leave = LeaveSchedule()
         self._overtaken = False  # a member has gone on from the view that is agreed to here
+        self._agreed_with: CoreConfig | None = None  # from when the end of the old view has begun
 
     def _highest_used(self) -> int:
         """Return the highest number that this start or an earlier one may have used."""
@@ -234,7 +233,7 @@ class Membership:
         """Leave out the other end of a link, over which a packet is sent in vain."""
         peer = self.peers[number]
         self.trust.leave_out_unreached(peer, now)
-        if self._operational.lose_link(peer):
+        if self._operational.lose_link(peer, now):
             self.deadline = min(self.deadline, self._operational.deadline)
         else:
             self.gather(GatherReason.NOT_RECEIVED, now)
@@ -246,7 +245,7 @@ class Membership:
 
     def _on_links(self, peer: PeerDaemon, links: Links, now: float) -> None:
         if self.state is MembershipState.OPERATIONAL and not self._operational.on_links(
-            peer, links
+            peer, links, now
         ):
             self.gather(GatherReason.PATH_LOST, now)
 
@@ -371,7 +370,7 @@ class Membership:
         self.flood.use_config(config)
         self._detector.use_config(config, now)
         self._schedule = CommitSchedule(config.timing)
-        if self.state is not MembershipState.OPERATIONAL:
+        if self.state is not MembershipState.OPERATIONAL and self._agreed_with is None:
             self.gather(GatherReason.ROSTER_CHANGED, now)  # the join names the old settings
 
     # ---- gather ----
@@ -380,6 +379,11 @@ class Membership:
         """Begin to look for the next view; the present one is frozen from now on."""
         if self.leaving:
             return
+        if self._agreed_with is not None and self._agreement is not None:
+            self._end_view(self._agreement, whole=True)  # a part of it was delivered already
+            self._install(self._agreement, now)
+            if self.state is MembershipState.GATHER:
+                return
         self.reasons[reason] += 1
         operational = self.state is MembershipState.OPERATIONAL
         if self._agreement is not None and operational:
@@ -509,6 +513,7 @@ class Membership:
             if not commit.recovered and peer.number in agreement.recovery.member_numbers:
                 agreement.recovery.on_missing(peer.number, commit.missing, now)
         elif not commit.installed:  # the daemon still asks, and the view is installed here
+            self._operational.excuse(peer.number, now)
             if peer.name and agreement.are_mutual(peer.number):
                 self.flood.send_to(
                     peer.name, agreement.commit(self._own_join.attempt, installed=True)
@@ -578,7 +583,12 @@ class Membership:
             recovery.accept_obligation()
             self._send_commit(agreement, now)
         if agreement.all_recovered:
-            self._install(agreement, now)
+            if self._end_view(agreement, whole=False):
+                self._install(agreement, now)
+                return
+            if now >= self._schedule.due:  # others have installed the view, and wait
+                self._repeat_commit(agreement, now)
+            self.deadline = now
             return
         give_up_at = self._give_up_at(agreement)
         if now >= give_up_at:
@@ -602,20 +612,31 @@ class Membership:
         heard_at = min((peer.heard_at for peer in agreement.owing()), default=-inf)
         return max(quick, min(heard_at, self._progress_at) + alive_s(self._timing))
 
+    def _end_view(self, agreement: Agreement, *, whole: bool) -> bool:
+        """Deliver some of the rest of the old view, or all; return whether all is delivered.
+
+        From here on this daemon goes on into the view that is agreed to, whatever comes.
+        """
+        self._agreed_with = self._agreed_with or self._config
+        old, recovery = self._old, agreement.recovery
+        if old is None or recovery.recovered_set is None:
+            return True
+        return old.end(agreement.view, recovery.transitional, whole=whole)
+
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
         if reading is not None:
             self._clock.correct(now, reading)
         view, recovery = agreement.view, agreement.recovery
-        self.state = MembershipState.OPERATIONAL
-        self.view = view
+        agreed_with, self._agreed_with = self._agreed_with, None
+        assert agreed_with is not None, "the old view has not ended"
+        self.state, self.view = MembershipState.OPERATIONAL, view
         self._isolation.on_installed()
         self._backoff.on_installed(now)
-        agreed_with = self._config
-        self._context.install(view, recovery.recovered_set, recovery.transitional)
+        running = self._context.install(view, agreed_with)
         self._old = None
         recovery.end()
-        self._operational.begin(view, self._gather.started, now)
+        self._operational.begin(view, running, self._gather.started, now)
         self.deadline = now
         if self._config is not agreed_with:
             # The rest of the old view had the last step of a change. Members from elsewhere have

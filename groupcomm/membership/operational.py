@@ -9,12 +9,12 @@ Each daemon tells all others over which of its own links it hears nothing (`Link
 used only if neither end reports it.
 """
 
-from collections.abc import Callable
 from math import inf
 from typing import Final, TypeAlias
 
 from groupcomm.config.core import Timing
 from groupcomm.config.view import View
+from groupcomm.membership.context import RunningView
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import PeerDaemon
@@ -80,6 +80,11 @@ REPEATS: Final = 5
 """The repetitions of a change of links; while a link is lost it goes with every beacon."""
 
 
+WAITED_TIMEOUTS: Final = 16
+"""The token timeouts from the beginning of a view on for which a member is waited for that says
+that it still delivers the rest of the view before."""
+
+
 class OperationalPhase:
     """The duties of one daemon in its operational views.
 
@@ -94,9 +99,10 @@ class OperationalPhase:
         "_indices",
         "_links",
         "_repeats",
+        "_running",
         "_timing",
-        "_use_links",
         "_view",
+        "_waits_until",
         "announced_mark",
         "deadline",
     )
@@ -106,32 +112,38 @@ class OperationalPhase:
         timing: Timing,
         flood: Flood,
         detector: FailureDetector,
-        use_links: Callable[[tuple[Pair, ...]], None],
     ) -> None:
         self._timing = timing
         self._flood = flood
         self._detector = detector
-        self._use_links = use_links
+        self._running: RunningView | None = None
         self._view: View | None = None
         self._links: LinkStates | None = None
         self._indices: dict[int, int] = {}
         self._repeats = 0
         self.announced_mark = 0  # the mark in the last beacon
+        self._waits_until = -inf
         self._beacon_due = inf
         self.deadline = inf
 
-    def begin(self, view: View, gathered_at: float, now: float) -> None:
+    def begin(self, view: View, running: RunningView, gathered_at: float, now: float) -> None:
         """Begin a view that was sought since `gathered_at`."""
-        self._view = view
+        self._view, self._running = view, running
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
         self._links = LinkStates(view, self._indices[self._detector.key[0]])
         self._repeats = 0
         self._detector.watch(view, gathered_at, now)
         self._beacon_due = self.deadline = now
+        self._waits_until = now + WAITED_TIMEOUTS * self._timing.token_timeout_s
+
+    def excuse(self, number: int, now: float) -> None:
+        """Wait for a member that says that it still delivers the rest of the view before."""
+        if self._running is not None and now < self._waits_until:
+            self._running.excuse(number, now)
 
     # ---- links ----
 
-    def on_links(self, peer: PeerDaemon, links: Links) -> bool:
+    def on_links(self, peer: PeerDaemon, links: Links, now: float) -> bool:
         """Process a report of links; return False if the remaining ones do not join all rings."""
         states, view = self._links, self._view
         if states is None or view is None or links.view != view.key:
@@ -139,7 +151,7 @@ class OperationalPhase:
         index = self._indices.get(peer.number)
         if index is None or not states.receive_report(index, frozenset(links.lost)):
             return True
-        return self._reroute(states)
+        return self._reroute(states, now)
 
     def on_beacon(self, peer: PeerDaemon, now: float) -> None:
         """Process a beacon of another member: a lost link may be usable again."""
@@ -151,19 +163,19 @@ class OperationalPhase:
             self._detector.watch_again(peer, now)
             self.deadline = min(self.deadline, self._detector.silence_due)
             self._announce_links()
-            self._reroute(self._links)
+            self._reroute(self._links, now)
 
     def _link_to(self, peer: PeerDaemon) -> Pair | None:
         index = self._indices.get(peer.number)
         return self._links.link_to(index) if self._links is not None and index is not None else None
 
-    def lose_link(self, peer: PeerDaemon) -> bool:
+    def lose_link(self, peer: PeerDaemon, now: float) -> bool:
         """Route around a daemon that packets do not reach; return False if the view cannot."""
         self._detector.watch_no_more(peer)
         self.deadline = min(self.deadline, self._detector.silence_due)
-        return self._lose([peer])
+        return self._lose([peer], now)
 
-    def _lose(self, peers: list[PeerDaemon]) -> bool:
+    def _lose(self, peers: list[PeerDaemon], now: float) -> bool:
         """Route around these daemons; return False if the view cannot continue without them."""
         states = self._links
         assert states is not None
@@ -173,15 +185,16 @@ class OperationalPhase:
                 return False
             states.lose(pair)
             peer.streak = 0
-        if not self._reroute(states):
+        if not self._reroute(states, now):
             return False
         self._announce_links()
         return True
 
-    def _reroute(self, states: LinkStates) -> bool:
+    def _reroute(self, states: LinkStates, now: float) -> bool:
         if not states.join_all:
             return False
-        self._use_links(states.usable)
+        assert self._running is not None
+        self._running.reroute(states.usable, now)
         return True
 
     def _announce_links(self) -> None:
@@ -214,7 +227,7 @@ class OperationalPhase:
                 self._send_links()
         if now >= detector.silence_due:
             silent = detector.pop_silent(now)
-            if silent and not self._lose(silent):
+            if silent and not self._lose(silent, now):
                 return False
         self.deadline = min(self._beacon_due, detector.silence_due)
         return True

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Generator
 from math import inf
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from groupcomm.engine.counters import MAX_LATEST, Counters, Traffic
 from groupcomm.engine.leaving import FOLLOW_S
 from groupcomm.engine.protection import PlainProtection
 from groupcomm.engine.roster import UseRoster
+from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.reservation import Reservation
@@ -253,15 +255,38 @@ def test_a_roster_that_the_rest_of_a_view_brings_counts_before_the_next_view_beg
     core = lone()
     roster = core.config.roster.changed(AddDaemon(name="b", site="1"))
 
-    def finish(*_: object) -> None:
+    def finish(*_: object) -> Generator[None, None, bool]:
         core.roster_manager.effects.append(UseRoster(roster, stored=True))
         monkeypatch.undo()
+        yield  # in two steps
+        return True
 
-    monkeypatch.setattr(core.view_state, "finish", finish)
+    monkeypatch.setattr(ViewChange, "finish", finish)
     core.membership.gather(GatherReason.PATH_LOST, core._now)
+    before = core.view
     while core.config.roster is not roster:
         after(core, core.deadline)
+    assert core.view is before, "the old view goes on to end"
+    after(core, core.deadline)
+    assert core.view is not before
     assert core.membership.reasons[GatherReason.ROSTER_CHANGED] == 1
+
+
+def test_a_daemon_that_says_that_it_is_busy_does_not_lose_the_token() -> None:
+    cluster = Cluster("abc")
+    cluster.start("abc")
+    cluster.run(0.5)
+    a, b = cluster.cores["a"], cluster.cores["b"]
+    assert a.view_state is not None
+    monitor, timeout_s = a.view_state.ring.monitor, a.config.timing.token_timeout_s
+    for times in range(1, 5):
+        now = a._now + times * timeout_s
+        a.view_state.excuse(b.start.daemon.number, now)
+        assert monitor.heard_at == pytest.approx(now)
+    a.view_state.ring.step(now + 0.9 * timeout_s)
+    assert monitor.token_losses == 0
+    a.view_state.ring.step(now + 1.1 * timeout_s)
+    assert monitor.token_losses == 1
 
 
 # ---- ends ----

@@ -15,7 +15,6 @@ from groupcomm.engine.delivery import MOST_CONNECTIONS, MOST_UNRELIABLE, Deliver
 from groupcomm.engine.probe import NoProbe
 from groupcomm.errors import ProtocolViolation
 from groupcomm.groups.announcement import NOTHING, Rows, cut_announcement, encode_announcement
-from groupcomm.groups.beginning import PIECE
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
@@ -59,18 +58,18 @@ class Recorder:
         self._note("begin")
         left = iter(range(self.pieces))
 
-        def advance(units: float) -> bool:
+        def advance(units: int) -> bool:
             at = next(left)
             if at == 0:
                 on_table()
-            return units == inf or at == self.pieces - 1
+            return at == self.pieces - 1
 
         return SimpleNamespace(advance=advance)
 
-    def go_on_departing(self, most: float = PIECE) -> bool:
+    def go_on_departing(self) -> bool:
         if self.departing is not None:
-            self._note("departs" if most == PIECE else "has departed")
-            self.departing = None if most == inf else self.departing - 1 or None
+            self._note("departs")
+            self.departing = self.departing - 1 or None
         return self.departing is None
 
     def sender(self, some: Bundle) -> SimpleNamespace:
@@ -94,8 +93,11 @@ class Recorder:
     def send_position(self, some: Bundle, *, transitional: bool = False) -> None:
         self._note(f"{'transitional ' * transitional}position of {text_of(some)}")
 
-    def go_on(self, *, whole: bool = False) -> bool:
-        while self.rest and (whole or self.room > 0):
+    def charge(self, units: int) -> None:
+        self.room -= units
+
+    def go_on(self) -> bool:
+        while self.rest and self.room > 0:
             self._note(self.rest.pop())
         return not self.rest
 
@@ -248,11 +250,11 @@ def test_a_view_that_ends_while_it_begins_is_complete_if_all_announcements_are_h
     daemon = Daemon(complete=False)
     daemon.recorder.pieces = 9
     daemon.packet(*cut_announcement(EMPTY, 1000), bundle(FIFO, 1, "f"))
-    daemon.delivery.catch_up()
+    assert [*daemon.delivery.catch_up()] == []
     assert not daemon.delivery.complete
     daemon.packet(*cut_announcement(EMPTY, 1000), daemon=0)
     assert daemon.log == ["begin", "complete"]
-    daemon.delivery.catch_up()
+    assert len([*daemon.delivery.catch_up()]) == 9 - 2, "the first and the last piece end no step"
     assert daemon.delivery.complete
     assert daemon.log == ["review", "f"]
 
@@ -288,8 +290,8 @@ def test_nothing_is_delivered_while_a_session_departs_from_many_groups() -> None
     assert daemon.log == ["departs", "f", "a"]
     daemon.recorder.departing = 9
     daemon.packet(bundle(FIFO, 3, "g"))
-    daemon.delivery.catch_up()
-    assert daemon.log == ["has departed", "g"]
+    assert len([*daemon.delivery.catch_up()]) == 9 - 1
+    assert daemon.log == ["departs"] * 9 + ["g"]
 
 
 def test_what_is_released_is_traced_with_its_place() -> None:
@@ -358,9 +360,10 @@ def test_positions_that_wait_at_the_end_are_sent_by_part() -> None:
     daemon.recorder.awaited = True
     daemon.packet(bundle(SAFE, 1, "r"), own=True)
     time = daemon.packet(bundle(SAFE, 1, "t"), own=True)
-    left = daemon.delivery.send_regular_positions(cast(Any, (time, 0)))
+    regular, transitional = daemon.delivery.pop_waits(cast(Any, (time, 0)))
+    assert [*daemon.delivery.send_positions(regular, transitional=False)] == []
     assert daemon.log == ["position of r"]
-    daemon.delivery.send_transitional_positions(left)
+    assert [*daemon.delivery.send_positions(transitional, transitional=True)] == []
     assert daemon.log == ["transitional position of t"]
 
 

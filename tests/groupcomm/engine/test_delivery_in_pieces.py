@@ -4,7 +4,7 @@ from collections import Counter, deque
 
 import pytest
 
-from groupcomm.engine import ClientBytes, ClientGone, delivery, session_output
+from groupcomm.engine import ClientBytes, ClientGone, delivery, intake, session_output
 from groupcomm.engine.delivery import MOST_UNDELIVERED
 from groupcomm.engine.session_output import STEP_FRAMES
 from groupcomm.events import Message
@@ -146,6 +146,30 @@ def test_a_view_that_ends_meanwhile_leaves_the_steps_their_bound(
     assert clients.core.deadline > 0.0, "the rest of the view waits for other daemons"
 
 
+def test_the_rest_of_a_view_is_delivered_in_steps_with_the_same_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, numbers = members_of_large_group(monkeypatch)
+    for name in ("STEP_WORK", "SESSION_WORK"):
+        monkeypatch.setattr(intake, name, EACH * MEMBERS * 2)  # all are numbered in one step
+    sender, core = clients.sessions[numbers[0]], clients.core
+    for number in range(EACH):
+        sender.multicast(["g"], b"%d" % number, level=ServiceLevel.AGREED)
+        sender.multicast(["h"], b"", level=ServiceLevel.AGREED)  # apart
+    clients.step_once(clients.said(numbers[0]))
+    core.membership.gather(GatherReason.PAUSED, 0.0)
+    view, steps = core.view, 0
+    while core.view is view:
+        clients.now = max(clients.now, core.deadline)
+        clients.step_once(now=clients.now)
+        steps += core.state is MembershipState.RECOVERED
+        assert core.sessions.work <= MOST
+    assert steps >= (EACH - 2) * MEMBERS // MOST
+    assert [texts_of(clients, number) for number in numbers] == [
+        [b"%d" % number for number in range(EACH)]
+    ] * MEMBERS
+
+
 @pytest.mark.parametrize("again_at", [0, 1, 3, 5, 9])
 def test_programs_are_told_of_a_view_in_pieces_and_in_order(
     again_at: int, monkeypatch: pytest.MonkeyPatch
@@ -177,7 +201,11 @@ def test_a_view_ends_for_nobody_before_a_message_has_gone_to_all(
     clients.step_once(clients.said(numbers[0]))
     view_state = clients.core.view_state
     assert view_state is not None
-    view_state.delivery.catch_up()
+    steps = 1
+    for _ in view_state.delivery.catch_up():
+        clients.core.sessions.allow_more()
+        steps += 1
+    assert steps == MEMBERS // MOST
     assert not clients.core.sessions.rest
     assert [texts_of(clients, number) for number in numbers] == [[b"1"]] * MEMBERS
 
@@ -284,3 +312,11 @@ def test_no_property_is_violated_by_steps_of_one_frame(
     (result,) = run_campaign([seed], Options(), workers=1)
     assert [f"{finding.property}: {finding.text}" for finding in result.findings] == []
     assert result.deliveries >= 50
+
+
+def test_a_view_whose_rest_takes_a_second_is_followed_by_one_that_stands() -> None:
+    """Seed 5108: the others waited for the token of a daemon that delivered 3,600 frames in one
+    step, of 300 us each, and lost the new view."""
+    options = Options(duration_s=5.0, suite=1, attackers=("joiner",))
+    (result,) = run_campaign([5108], options, workers=1)
+    assert [f"{finding.property}: {finding.text}" for finding in result.findings] == []

@@ -4,7 +4,7 @@ Some daemons come along; they unite what they hold, recover it, are bound, and w
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import cast
 
 import attrs
@@ -52,24 +52,31 @@ class Leaver:
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         self.daemon.count(ring, value, upto)
 
-    def catch_up(self) -> None:
+    def catch_up(self) -> Iterator[None]:
         """See Delivery: nothing was left."""
+        return iter(())
+
+    finish_bundle = catch_up
 
     def deliver_bundle(self, bundle: Bundle) -> None:
         assert bundle.released
         self.daemon.release(bundle)
 
-    def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:
+    def pop_waits(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
         assert self.regular is None
         self.told.append(boundary)
-        return []
+        return [], []
 
-    def send_transitional_positions(self, bundles: list[Bundle]) -> None:
-        assert self.regular is not None
-        assert bundles == []
+    def send_positions(self, bundles: list[Bundle], *, transitional: bool) -> Iterator[None]:
+        assert transitional == (self.regular is not None)
+        return iter(bundles)  # type: ignore[arg-type] # there are none
 
     def end(self) -> None:
         """All is delivered."""
+
+    def finish(self) -> None:
+        """Deliver all that is left."""
+        assert [*self.view_change.finish(self.turn)] == []
 
     def turn(self) -> None:
         """The regular part is over."""
@@ -112,7 +119,7 @@ class Attempt:
         """All are bound, and walk."""
         for leaver in self.leavers:
             assert leaver.view_change.prepare(self.recovered_set, self.transitional_members)
-            assert leaver.view_change.finish(leaver.turn)
+            leaver.finish()
 
 
 def attempt(history: History, members: Collection[int], bound: Collection[int]) -> Attempt:
@@ -250,7 +257,7 @@ def test_obligations_are_kept_after_a_failed_attempt(seed: int) -> None:
     failed = attempt(history, first, first)
     gone, bound = failed.leavers[0], failed.leavers[1:]
     assert gone.view_change.prepare(failed.recovered_set, failed.transitional_members)
-    assert gone.view_change.finish(gone.turn)
+    gone.finish()
     if not bound:
         return
     before = {leaver.me: leaver for leaver in failed.leavers}

@@ -1,5 +1,6 @@
 """The rest of a view that has ended, step by step: announcements, both parts, false statements."""
 
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -35,6 +36,8 @@ class Ended:
         completes: whether the next announcement is the last one.
         before_rest: what was logged when what steps had left was delivered.
         untold: whether programs are still to be told that the regular part is over.
+        pieces: the steps that end while a bundle is delivered.
+        steps: the steps that have ended.
     """
 
     def __init__(self, *, complete: bool = True, view: View = VIEW) -> None:
@@ -45,6 +48,7 @@ class Ended:
         self.log: list[str] = []
         self.before_rest: list[str] = []
         self.untold = False
+        self.pieces = self.steps = 0
         self.groups = self
         self.change = ViewChange(
             view,
@@ -58,9 +62,13 @@ class Ended:
         self.log.append("announcement")
         self.complete |= self.completes
 
-    def catch_up(self) -> None:
+    def catch_up(self) -> Iterator[None]:
         self.before_rest = self.before_rest or self.log.copy()
+        return iter(())
+
+    def finish_bundle(self) -> Iterator[None]:
         self.untold = False
+        return iter((None,) * self.pieces)
 
     def turn(self) -> None:
         """The regular part is over: some programs are told so at once, the rest a little later."""
@@ -71,12 +79,13 @@ class Ended:
         assert not self.untold, "some programs take it for a delivery of the regular part"
         self.log.append(bytes(delivered.body[-1:]).decode())
 
-    def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:
-        self.log.append(f"positions before {None if boundary is None else tuple(boundary)}")
-        return []
+    def pop_waits(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
+        self.log.append(f"waits before {None if boundary is None else tuple(boundary)}")
+        return [], []
 
-    def send_transitional_positions(self, bundles: list[Bundle]) -> None:
-        self.log.append("positions")
+    def send_positions(self, bundles: list[Bundle], *, transitional: bool) -> Iterator[None]:
+        self.log.append("transitional positions" if transitional else "positions")
+        return iter(())
 
     def end(self) -> None:
         self.log.append("end")
@@ -104,7 +113,14 @@ class Ended:
         self.order.classify(packet)
 
     def finish(self) -> bool:
-        return self.change.finish(self.turn)
+        """Deliver all that is left; count the steps that it takes besides the first."""
+        pieces = self.change.finish(self.turn)
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                return bool(end.value)
+            self.steps += 1
 
 
 def with_announcement(ended: Ended) -> Bundle:
@@ -124,7 +140,26 @@ def test_the_regular_part_then_the_turn_then_the_transitional_part() -> None:
     assert ended.receiver.out == ["a"]
     assert ended.prepare()
     assert ended.finish()
-    assert ended.log == ["positions before (20, 0)", "turn", "b", "c", "positions", "end"]
+    assert ended.log == [
+        "waits before (20, 0)",
+        "positions",
+        "turn",
+        "b",
+        "c",
+        "transitional positions",
+        "end",
+    ]
+
+
+def test_a_step_may_end_after_each_bundle_and_nothing_is_delivered_twice() -> None:
+    ended = Ended()
+    ended.pieces = 2
+    ended.receiver.packet(1, bundle(AGREED, 1, "a"))
+    ended.receiver.packet(2, bundle(SAFE, 1, "b"), bundle(AGREED, 2, "c"), previous=1)
+    assert ended.prepare()
+    assert ended.finish()
+    assert [each for each in ended.log if len(each) == 1] == ["b", "c"]
+    assert ended.steps == 3 * ended.pieces, "at the turn, and after each bundle"
 
 
 def test_without_a_boundary_all_that_is_left_is_regular() -> None:
@@ -132,7 +167,14 @@ def test_without_a_boundary_all_that_is_left_is_regular() -> None:
     ended.receiver.packet(1, bundle(SAFE, 1, "a"))
     assert ended.prepare(frontier=10)
     assert ended.finish()
-    assert ended.log == ["a", "positions before None", "turn", "positions", "end"]
+    assert ended.log == [
+        "a",
+        "waits before None",
+        "positions",
+        "turn",
+        "transitional positions",
+        "end",
+    ]
 
 
 def test_what_is_held_without_a_gap_is_regular_also_without_horizons() -> None:
@@ -140,7 +182,14 @@ def test_what_is_held_without_a_gap_is_regular_also_without_horizons() -> None:
     ended.recover(ended.receiver.make(1, bundle(AGREED, 1, "a")))
     assert ended.prepare()
     assert ended.finish()
-    assert ended.log == ["a", "positions before None", "turn", "positions", "end"]
+    assert ended.log == [
+        "a",
+        "waits before None",
+        "positions",
+        "turn",
+        "transitional positions",
+        "end",
+    ]
 
 
 def test_the_slowest_ring_sets_the_boundary() -> None:
@@ -150,7 +199,16 @@ def test_the_slowest_ring_sets_the_boundary() -> None:
     ended.recover(ended.receiver.make(2, bundle(AGREED, 1, "c"), previous=1, time=30))
     assert ended.prepare()
     assert ended.finish()
-    assert ended.log == ["a", "b", "positions before (30, 0)", "turn", "c", "positions", "end"]
+    assert ended.log == [
+        "a",
+        "b",
+        "waits before (30, 0)",
+        "positions",
+        "turn",
+        "c",
+        "transitional positions",
+        "end",
+    ]
 
 
 @pytest.mark.parametrize("frontier", [0, 10], ids=["transitional", "regular"])
@@ -247,7 +305,13 @@ def test_a_daemon_that_is_alone_after_a_contradiction_delivers_nothing_more() ->
     packet.bundles[0].released = True
     assert ended.prepare(members=frozenset((ME,)))
     assert ended.finish()
-    assert ended.log == ["positions before (0, 0)", "turn", "positions", "end"]
+    assert ended.log == [
+        "waits before (0, 0)",
+        "positions",
+        "turn",
+        "transitional positions",
+        "end",
+    ]
 
 
 def test_what_was_promised_to_a_daemon_that_is_away_is_delivered_in_spite_of_a_gap() -> None:

@@ -49,7 +49,7 @@ class Audience:
     def may_deliver(self) -> bool:
         return True
 
-    def go_on(self, *, whole: bool = False) -> bool:
+    def go_on(self) -> bool:
         return True
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from groupcomm.clocks.ring_clock import PhysicalClock
+from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, View
 from groupcomm.errors import BadDatagram, Contradiction
 from groupcomm.membership.recovered_set import RecoveredSet
@@ -49,7 +50,9 @@ class FakeContext:
         routes: the links that it was told to use, each time.
         credulous: whether it believes others' statements about the frozen view.
         sound: whether its deliveries agree with the recovered set.
-        on_install: called when a view is installed, whose rest may change the roster.
+        on_end: called when a view ends, whose rest may change the roster.
+        pieces: the calls of `end` that a view takes to end.
+        excused: the numbers of the daemons that were excused, each time.
         contradicted: the numbers whose packets contradict those that are held.
     """
 
@@ -64,7 +67,11 @@ class FakeContext:
     credulous: bool = True
     sound: bool = True
     contradicted: set[int] = attrs.field(factory=set)
-    on_install: Callable[[], None] = lambda: None
+    on_end: Callable[[], None] = lambda: None
+    pieces: int = 1
+    excused: list[int] = attrs.field(factory=list)
+    ended: tuple[RecoveredSet | None, frozenset[int]] = (None, frozenset())
+    recovered_set: RecoveredSet | None = None
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     rosters: list[RosterNotice] = attrs.field(factory=list)
     lost: set[int] = attrs.field(factory=set)
@@ -76,6 +83,7 @@ class FakeContext:
         return self.credulous
 
     def prepare(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> bool:
+        self.recovered_set = recovered_set
         return self.sound or len(transitional_members) == 1
 
     def freeze(self) -> "FakeContext":
@@ -100,8 +108,11 @@ class FakeContext:
         others = (Holding(0, (), (), 0),) * (self.rings - 1)
         return Past(self.key, (first, *others), tuple(sorted(self.obligation)))
 
-    def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
+    def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         self.routes.append(links)
+
+    def excuse(self, number: int, now: float) -> None:
+        self.excused.append(number)
 
     def forget(self, number: int, incarnation: Incarnation) -> None:
         self.forgotten.append((number, incarnation))
@@ -136,11 +147,19 @@ class FakeContext:
         self.log.append("bind")
         self.obligation |= transitional_members | recovered_set.obligation
 
-    def install(
-        self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
-    ) -> None:
+    def end(self, following: View, transitional_members: frozenset[int], *, whole: bool) -> bool:
+        self.log.append("end")
+        self.pieces = 0 if whole else self.pieces - 1
+        if self.pieces > 0:
+            return False
+        self.pieces, self.ended = 1, (self.recovered_set, transitional_members)
+        self.on_end()
+        return True
+
+    def install(self, view: View, agreed_with: CoreConfig) -> "FakeContext":
         self.log.append("install")
-        self.on_install()
-        self.installed.append((view, recovered_set, transitional_members))
+        self.installed.append((view, *self.ended))
+        self.ended = (None, frozenset())
         self.key, self.held, self.obligation = view.key, set(), frozenset()
         self.rings = len(view.rings)
+        return self

@@ -52,7 +52,7 @@ def check_way(daemon: Daemon) -> None:
     log, views = daemon.host.log, daemon.host.installed
     ends = [index for index, told in enumerate(log) if told == "install"]
     for (_, recovered_set, _), end in zip(views, ends, strict=True):
-        assert log[end - 1] == ("freeze" if recovered_set is None else "bind")
+        assert log[end - 1] == ("freeze" if recovered_set is None else "end")
     assert not [1 for one, two in pairwise(log) if (one, two) == ("install", "bind")]
 
 

@@ -271,7 +271,7 @@ def test_a_view_that_was_agreed_to_with_the_roster_of_before_is_left_at_once() -
         if changes:
             a.machine.use_config(changes.pop(), stage.now)
 
-    a.host.on_install = change
+    a.host.on_end = change
     a.machine.gather(GatherReason.TOKEN_LOST, stage.now)
     views = len(a.host.installed)
     while len(a.host.installed) == views:
