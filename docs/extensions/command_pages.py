@@ -1,6 +1,7 @@
 """The commands as Markdown, from their parsers: usage, arguments, options, exit statuses, example.
 
-The parsers are those that the commands use, so the page has what the commands take.
+The parsers are those that the commands use, so the pages have what the commands take. Each verb has
+a page of its own, which is no file: `outside` adds it to the site.
 """
 
 import argparse
@@ -15,24 +16,42 @@ from docs.extensions.markdown import cell, table
 WIDTH: Final = 92
 """Columns of a usage."""
 
+FOLDER: Final = "reference/commands/"
+"""The folder of the pages."""
+
+DAEMON: Final = "groupcommd"
+
+
+def page_names() -> list[str]:
+    """Return the names of all pages: the verbs of `groupcomm`, and `groupcommd`."""
+    return [*groupcomm_tools.cli.COMMANDS, DAEMON]
+
 
 def describe_commands() -> str:
-    """Return a heading for each purpose, and below it all verbs of `groupcomm`."""
-    parser = groupcomm_tools.cli.make_parser()
-    verbs = parser.commands.choices
+    """Return a heading for each purpose, and below it a table of its verbs; then the contents."""
+    verbs = groupcomm_tools.cli.make_parser().commands.choices
     parts = []
     for title, group in groupcomm_tools.cli.GROUPS.items():
-        parts += [f"## {title[0].upper()}{title[1:]}"]
-        parts += [part for name in group for part in describe_command(verbs[name])]
-    return "\n\n".join(parts)
+        rows = [(_link(name), sentence(verbs[name].description or "")) for name in group]
+        parts += [f"## {title[0].upper()}{title[1:]}", table(("verb", "does"), rows)]
+    daemon = sentence(groupcommd.cli.make_parser().description or "")
+    parts += ["## The daemon's own command", table(("command", "does"), [(_link(DAEMON), daemon)])]
+    pages = "\n".join(f"commands/{name}" for name in page_names())
+    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{pages}\n```"])
 
 
-def describe_daemon() -> str:
-    """Return the text about `groupcommd`."""
-    return "\n\n".join(describe_command(groupcommd.cli.make_parser(), level=2))
+def _link(name: str) -> str:
+    return f"{{doc}}`{name} <commands/{name}>`"
 
 
-def describe_command(parser: argparse.ArgumentParser, level: int = 3) -> Iterator[str]:
+def describe_page(name: str) -> str:
+    """Return the page of a verb, or that of `groupcommd`."""
+    verbs = groupcomm_tools.cli.make_parser().commands.choices
+    parser = groupcommd.cli.make_parser() if name == DAEMON else verbs[name]
+    return "\n\n".join(describe_command(parser, level=1))
+
+
+def describe_command(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
     """Yield the paragraphs about a command, and about its own commands.
 
     Args:
@@ -164,7 +183,7 @@ def describe_statuses() -> str:
     return table(
         ("verb", "1 means", "connects"),
         [
-            (f"[`{name}`](#groupcomm-{name})", cell(each.fails), "yes" if each.connects else "no")
+            (_link(name), cell(each.fails), "yes" if each.connects else "no")
             for name, each in groupcomm_tools.cli.COMMANDS.items()
         ],
     )

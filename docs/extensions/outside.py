@@ -1,4 +1,4 @@
-"""Files outside docs/ that pages link to: READMEs of examples, and sources.
+"""Pages that are no files of docs/: READMEs of examples, commands, and sources that pages link to.
 
 A link to a file of the repository works on GitHub by itself. On the site the READMEs of examples
 are pages like others (`examples/chat`), and each other file is shown as a page of its own,
@@ -21,6 +21,8 @@ from sphinx.environment import BuildEnvironment
 from sphinx.environment.collectors import EnvironmentCollector
 from sphinx.project import Project
 
+from docs.extensions import command_pages
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = "sources"
 
@@ -33,22 +35,30 @@ def examples() -> Iterator[tuple[str, Path]]:
         yield f"examples/{path.parent.name}", path
 
 
-class ProjectWithExamples(Project):
+class ProjectWithOthers(Project):
     """Sphinx's list of pages, with those outside its folder."""
 
     def discover(self, *paths: Any, **options: Any) -> set[str]:
-        """Find the pages below docs/, and add the examples."""
+        """Find the pages below docs/, and add the examples and the commands."""
         super().discover(*paths, **options)
         for name, path in examples():
             self.docnames.add(name)
             self._docname_to_path[name] = Path(os.path.relpath(path, self.srcdir))
             self._path_to_docname[path] = name
+        commands = [f"{command_pages.FOLDER}{name}" for name in command_pages.page_names()]
+        self.docnames.update(commands)
+        self._docname_to_path.update(dict.fromkeys(commands, Path("reference", "commands.md")))
         return self.docnames
 
+    def path2doc(self, filename: Any) -> str | None:
+        """Return the page of a file; None for Markdown that is no page, such as a README."""
+        name = super().path2doc(filename)
+        return None if name is not None and Path(name).is_absolute() else name
 
-def add_examples(app: Sphinx) -> None:
-    """Let the build find the examples too."""
-    app.project.__class__ = ProjectWithExamples
+
+def add_others(app: Sphinx) -> None:
+    """Let the build find the examples and commands too."""
+    app.project.__class__ = ProjectWithOthers
 
 
 class Links(EnvironmentCollector):
@@ -117,7 +127,7 @@ def language_of(name: str) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to Sphinx."""
     app.add_env_collector(Links)
-    app.connect("builder-inited", add_examples)
+    app.connect("builder-inited", add_others)
     app.connect("missing-reference", resolve)
     app.connect("html-collect-pages", pages_of_sources)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "version": "1"}

@@ -28,7 +28,12 @@ from docs.extensions.code_tables import (
     describe_log,
     describe_metrics,
 )
-from docs.extensions.command_pages import describe_commands, describe_daemon, describe_statuses
+from docs.extensions.command_pages import (
+    FOLDER,
+    describe_commands,
+    describe_page,
+    describe_statuses,
+)
 from docs.extensions.docstrings import to_rst, with_defaults
 from docs.extensions.public_names import public_names
 
@@ -36,7 +41,6 @@ GENERATORS: Final[dict[str, Callable[..., str]]] = {
     "codes": describe_codes,
     "commands": describe_commands,
     "configuration": describe_keys,
-    "daemon": describe_daemon,
     "errors": describe_errors,
     "log": describe_log,
     "metrics": describe_metrics,
@@ -63,8 +67,11 @@ def expand(text: str) -> str:
 
 
 def expand_page(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Expand the source of a page before it is read."""
-    source[0] = expand(source[0])
+    """Expand the source of a page before it is read; that of a command is made as a whole."""
+    if docname.startswith(FOLDER):
+        source[0] = describe_page(docname.removeprefix(FOLDER))
+    else:
+        source[0] = expand(source[0])
 
 
 def convert_docstring(

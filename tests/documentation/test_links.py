@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.documentation.links import PAGES, external_links, lost_anchors
+from tests.documentation.building import ROOT
+from tests.documentation.links import PAGES, external_links, links_of, lost_anchors
 
 NAME = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 
@@ -46,6 +47,19 @@ def test_a_link_that_is_not_well_formed_is_noticed(address: str) -> None:
 
 def test_every_link_to_a_part_of_a_page_leads_to_a_heading() -> None:
     assert not {page.name: lost for page in PAGES if (lost := lost_anchors(page))}
+
+
+def test_a_link_to_a_part_leads_to_a_page_of_the_site() -> None:
+    """The site shows other files, such as the README of the repository, as a whole only."""
+    of_site = {page for page in PAGES if page != ROOT / "README.md"}
+    parts = {
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in of_site
+        for link in links_of(page)
+        if ":" not in link and "#" in link and not link.startswith("#")
+        if (page.parent / link.partition("#")[0]).resolve() not in of_site
+    }
+    assert not parts
 
 
 def test_a_link_to_a_part_that_is_not_there_is_noticed(tmp_path: Path) -> None:

@@ -183,11 +183,12 @@ def test_what_guides_import_is_public() -> None:
     assert not private
 
 
-def test_every_verb_and_option_is_on_the_page_of_commands() -> None:
-    page = shown("commands")
+def test_every_verb_has_a_page_with_its_options() -> None:
+    pages = {name: command_pages.describe_page(name) for name in command_pages.page_names()}
     parsers = [*command_pages.all_parsers()]
     assert {f"groupcomm {name}" for name in COMMANDS} <= {each.prog for each in parsers}
     for parser in parsers:
+        page = pages[parser.prog.removeprefix("groupcomm ").split()[0]]
         part = re.search(rf"^#+ {re.escape(parser.prog)}\n(.*?)(?=^#|\Z)", page, re.M | re.S)
         assert part, parser.prog
         for action in command_pages.actions_of(parser):
@@ -198,7 +199,7 @@ def test_every_verb_and_option_is_on_the_page_of_commands() -> None:
 
 def test_the_page_of_commands_has_the_table_of_the_exit_statuses() -> None:
     rows = re.findall(
-        r"^\| \[`(\w+)`\]\(#groupcomm-\w+\) \| (.+) \| (yes|no) \|$", shown("commands"), re.M
+        r"^\| \{doc\}`(\w+) <commands/\w+>` \| (.+) \| (yes|no) \|$", shown("commands"), re.M
     )
     assert rows == [
         (name, each.fails, "yes" if each.connects else "no") for name, each in COMMANDS.items()
@@ -382,7 +383,7 @@ def test_a_command_is_described_by_its_parser() -> None:
     parser.add_argument("--colour", choices=("red", "green"), default="red", help="its colour")
     parser.add_argument("--twice", action="store_true", help="paint it again")
     parser.epilog = f"exit status: 0 done; 1 no paint; 2 wrong usage\n\n{example_text('paint a')}"
-    text = "\n\n".join(command_pages.describe_command(parser))
+    text = "\n\n".join(command_pages.describe_command(parser, 3))
     assert "### groupcomm paint\n\nPaint things." in text
     assert "| `THING` | what \\| where |" in text
     assert "| `--colour red\\|green` | its colour | `red` |" in text
