@@ -135,16 +135,17 @@ def _notes(part: Recorded, *, exact: bool = False) -> str:
 def levels(data: Data) -> str:
     """Return the delays of lone messages of each level."""
     real, far = data["levels"], data["between"]
-    rows = []
+    least, rows = real.median(LONE_LOAD, "RELIABLE", "p50_ms"), []
     for system in real.systems:
         cell = real.cell(LONE_LOAD, system)
         assert cell is not None
+        p50 = cell.median("p50_ms")
         rows.append(
             [
                 system,
-                amount(cell.median("p50_ms")),
+                amount(p50),
                 amount(cell.median("p99_ms")),
-                _inverse(cell.base.get("p50_ms")),
+                ratio(p50 / least) if p50 and least else NONE,
                 ratio(far.median(BETWEEN, system, "p50")),
             ]
         )
@@ -152,7 +153,7 @@ def levels(data: Data) -> str:
         "level",
         "one site: p50, ms",
         "p99, ms",
-        "p50 to RELIABLE's",
+        "this p50 to RELIABLE's",
         "three sites: p50, in delays of one datagram",
     )
     head = f"Three daemons, a receiver at each, {LONE_LOAD}.\n\n"
