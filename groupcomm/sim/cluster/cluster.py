@@ -576,16 +576,17 @@ class Cluster:
         return Quiet(self.loop.now)
 
     def _progress(self) -> tuple[object, ...]:
-        """Return a value that changes when a client of the core gets an event or a packet is held
-        there."""
+        """Return a value that changes when a client of the core gets an event, or a packet is held
+        there, and while a daemon there has more to deliver, be it to an attacker's clients."""
         hosts = [self.daemons[index] for index in self.core]
-        states = [host.core.view_state for host in hosts]
-        streams = [stream for state in states if state is not None for stream in state.streams]
+        states = [state for host in hosts if (state := host.core.view_state) is not None]
+        streams = [stream for state in states for stream in state.streams]
         held = ((stream.held, len(stream.packets)) for stream in streams)  # and above a gap
         views = (host.completed for host in hosts)
         core = set(self.core)
         told = sum(client.notified for client in self.clients if client.daemon in core)
-        return (told, *views, *held)
+        is_busy = any(state.delivery.unfinished for state in states)
+        return (object() if is_busy else None, told, *views, *held)
 
 
 def make_config(settings: Settings) -> CoreConfig:

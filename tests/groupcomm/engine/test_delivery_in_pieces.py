@@ -320,3 +320,10 @@ def test_a_view_whose_rest_takes_a_second_is_followed_by_one_that_stands() -> No
     options = Options(duration_s=5.0, suite=1, attackers=("joiner",))
     (result,) = run_campaign([5108], options, workers=1)
     assert [f"{finding.property}: {finding.text}" for finding in result.findings] == []
+
+
+def test_a_run_ends_once_a_slow_daemon_has_delivered_everything() -> None:
+    """Seed 7054: only programs of an attacker were still told of views, and nobody waited."""
+    options = Options(duration_s=5.0, suite=2, attackers=("crowd",))
+    (result,) = run_campaign([7054], options, workers=1)
+    assert [f"{finding.property}: {finding.text}" for finding in result.findings] == []
