@@ -25,6 +25,9 @@ TOGETHER: Final = (
 )
 """They share a Spark session, a browser, or the sources: to have another one takes long."""
 
+FORKED_BESIDE_PROGRAMS: Final = {"ArchiveProcess", "RecorderProcess", "recorded_pair"}
+"""What modules import whose tests start archives and recorders while they are connected."""
+
 load_profiles()
 
 gc.disable()  # until all is imported: nothing of that is ever freed
@@ -35,6 +38,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_commands(request: pytest.FixtureRequest) -> None:
+    """Start the process that forks archives and recorders before programs of the tests connect.
+
+    It imports for more than 10 s on a very busy machine. Whose loop waits for that says nothing to
+    its daemon, which ends its session.
+    """
+    if not FORKED_BESIDE_PROGRAMS.isdisjoint(vars(request.module)):
+        from tests.groupcomm_tools.warm import warm_up  # noqa: PLC0415 - few tests need it
+
+        warm_up()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -47,6 +47,7 @@ class Plant:
     local: Daemon
     tls: Daemon
     token: str
+    certificate: tuple[Path, Path]
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +57,14 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
     certificate, key = issue(folder, "press", ["127.0.0.1"], 1.0)
     token = add_token(folder / "tokens", "shop")
     clients = (
-        f'tls = {{address = "127.0.0.1:0", certificate = "{certificate}", key = "{key}"}}\n'
+        f'tls = {{address = "127.0.0.1:0", certificate = "{certificate}", key = "{key}",'
+        f' ca = "{ca}"}}\n'
         f'tokens = "{folder}/tokens"\n'
     )
     with RunningCluster(1, settings=NO_PAUSES + RULES, clients=clients) as cluster:
         local = Daemon(cluster.address("a"), None, wants_token=False)
         tls = Daemon(cluster.tls_address("a"), ca, wants_token=True)
-        yield Plant(cluster, local, tls, token)
+        yield Plant(cluster, local, tls, token, issue(folder, "server", [], 1.0))
 
 
 @attrs.frozen
@@ -129,6 +131,8 @@ async def test_a_browser_joins_sends_receives_and_leaves(plant: Plant) -> None:
             if message.data == b"hi":
                 break
         assert (message.level.name, message.type, message.sender.name) == ("SAFE", 7, "#ann#a")
+        await bob.multicast("chat", b"end")
+        assert (await ann.next("message"))["data"] == b"end", "not its own"
         await ann.ask("leave", group="chat")
         with pytest.raises(GroupCommError, match="has not joined"):
             await ann.ask("leave", group="chat")
@@ -233,20 +237,39 @@ async def test_a_message_has_at_most_so_many_bytes_either_way(plant: Plant) -> N
             await bob.multicast("g", bytes(1001))
             told = await ann.next("too large")
             assert (told["bytes"], "data" in told) == (1001, False)
-        await ann.send({"id": 9, "do": "multicast", "groups": ["g"]}, bytes(1001))
+        await ann.send({"id": 9, "do": "multicast", "groups": ["g"]}, bytes(5_000_000))
         assert (await ann.next("closed"))["closed"] == 1009
         await web.until_ended(large=1)
 
 
-async def test_places_are_bounded_and_come_back(plant: Plant) -> None:
-    async with opened(plant.local, connections=1) as web:
-        ann = await web.client()
+async def test_places_are_bounded_and_come_back(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(plant.local, connections=4) as web:
+        first, *_ = [await web.client() for _ in range(4)]
         with pytest.raises((trio.BrokenResourceError, ProtocolError)):
             await web.client()
         await web.until_ended(full=1)
-        await ann.close()
+        await first.close()
         await web.until_ended(closed=1)
         await web.client()
+    monkeypatch.setattr("ipaddress.IPv4Address.is_loopback", False)  # as if from another host
+    async with opened(plant.local, connections=4) as web:
+        await web.client()
+        with pytest.raises((trio.BrokenResourceError, ProtocolError)):
+            await web.client()
+        await web.until_ended(network=1)
+
+
+async def test_a_connection_may_read_history_and_go_on_with_what_comes(plant: Plant) -> None:
+    async with opened(plant.local) as web, gc.connect(plant.local.address) as bob:
+        reader = await web.client(groups=["news"], start="latest")
+        await reader.next("group view")
+        await bob.multicast("news", b"now")
+        assert (await reader.next("message"))["data"] == b"now"
+        for do in ("join", "leave"):
+            with pytest.raises(GroupCommError, match="reads history"):
+                await reader.ask(do, group="other")
 
 
 async def test_who_begins_nothing_is_silent_or_does_not_read_is_left(
@@ -259,20 +282,32 @@ async def test_who_begins_nothing_is_silent_or_does_not_read_is_left(
         await web.shaken()
         await web.stream()
         await web.until_ended(late=2)
-        monkeypatch.setattr(server, "BEGIN_S", 20)
+        monkeypatch.setattr(server, "BEGIN_S", PATIENCE_S)
         slow = await web.client()
         await slow.ask("join", group="g")
         await slow.send({"id": 9, "do": "multicast", "groups": ["g"]}, bytes(9_000_000))
         await web.until_ended(slow=1)
-        monkeypatch.setattr(websocket, "PING_S", 0.1)
-        mute = await web.client()
+        monkeypatch.setattr(websocket, "PING_S", 0.5)
+        lively, mute = await web.client(), await web.client()
         mute.pongs = False
-        assert (await mute.next("closed"))["closed"] == 1001
-        lively = await web.client()
-        with trio.move_on_after(0.5):
-            await lively.next("nothing")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lively.next, "nothing")
+            assert (await mute.next("closed"))["closed"] == 1001
+            await trio.sleep(0.2)
+            nursery.cancel_scope.cancel()
         assert await lively.ask("join", group="g")
-        await web.until_ended(silent=1)
+        await web.until_ended(silent=1, late=2)
+
+
+@pytest.mark.long
+async def test_a_session_lasts_longer_than_its_begin_may(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "BEGIN_S", 3.0)
+    async with opened(plant.local) as web:
+        client = await web.client()
+        await trio.sleep(3.5)
+        assert await client.ask("join", group="g")
 
 
 async def test_the_end_of_the_daemon_is_told() -> None:
@@ -316,20 +351,25 @@ def test_options_that_let_in_who_must_stay_out_are_refused(words: str, said: str
     assert re.search(said, messages)
 
 
-def test_the_command_serves_until_it_is_ended(plant: Plant) -> None:
-    web = Shell(plant.local.address).start("web", "--listen", "127.0.0.1:0")
-    assert web.stderr is not None
-    line = web.stderr.readline()
-    port = int(re.findall(r"ws://127.0.0.1:(\d+)/", line)[0])
+def test_the_command_serves_until_it_is_ended_and_lends_nobody_its_own_rights(
+    plant: Plant,
+) -> None:
+    shell = Shell(plant.tls.address)
+    certificate, key = map(str, plant.certificate)
+    shell.environment |= {"GROUPCOMM_CERTIFICATE": certificate, "GROUPCOMM_KEY": key}
+    command = shell.start("web", "--listen", "127.0.0.1:0", "--ca", str(plant.tls.ca))
+    assert command.stderr is not None
+    port = int(re.findall(r"ws://127.0.0.1:(\d+)/", command.stderr.readline())[0])
 
-    async def come() -> str:
+    async def come() -> None:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             client = WebClient(stream)
             await client.shake_hands(origin=f"http://localhost:{port}")
-            name: str = (await client.ask("connect"))["name"]
-        return name
+            await client.ask("connect", token=plant.token)
+            with pytest.raises(GroupCommError, match="token:shop may not join 'closed'"):
+                await client.ask("join", group="closed")
 
-    assert trio.run(come).endswith("#a")
-    web.send_signal(signal.SIGTERM)
-    finish(web)
-    assert web.returncode == 128 + signal.SIGTERM
+    trio.run(come)
+    command.send_signal(signal.SIGTERM)
+    finish(command)
+    assert command.returncode == 128 + signal.SIGTERM

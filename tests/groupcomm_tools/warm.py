@@ -18,6 +18,12 @@ PIPE: Final = subprocess.PIPE
 MODULE: Final = "tests.groupcomm_tools.warm_commands"
 
 
+def warm_up() -> None:
+    """Wait until the process that forks commands has imported all."""
+    with WarmProcess("--version", stdout=PIPE, stderr=PIPE) as process:
+        process.communicate()
+
+
 class WarmProcess:
     """A command as a process of its own, used like subprocess.Popen for text.
 
