@@ -121,6 +121,10 @@ GROUPS: Final = {
             "a line could not be executed, or the session ended",
             connects=True,
         ),
+        "web": Command(
+            "let browsers join groups, by WebSockets",
+            "it cannot listen there",
+        ),
         "watch": Command(
             "print views of daemons and of groups, as they are installed",
             "the session ended, and no other may follow",

@@ -1,5 +1,6 @@
 """Pages are tested where there is a browser; elsewhere the head of the report says why not."""
 
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 collect_ignore_glob = ["test_*.py"] if missing() else []
+if subprocess.call("node --experimental-websocket -e ''", shell=True, stderr=subprocess.DEVNULL):
+    collect_ignore_glob.append("test_node.py")  # no node, or one of before 20.10
 
 Show = Callable[[Path], "Page"]
 View = Callable[[Sequence[TraceEvent]], "Page"]
