@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from groupcomm.errors import RemoteProtocolError
+from groupcomm.errors import BadDatagram
 from groupcomm.events import Message
 from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Given
 from groupcomm_tools.event_text import describe, position_text
@@ -67,7 +67,7 @@ def decode_untrusted(frame: str | bytes) -> tuple[Request, bytes]:
     """Return a request of a browser, and the data that came with it.
 
     Raises:
-        RemoteProtocolError: it is none.
+        BadDatagram: it is none.
     """
     head, data = frame, b""
     if isinstance(frame, bytes):
@@ -76,9 +76,9 @@ def decode_untrusted(frame: str | bytes) -> tuple[Request, bytes]:
     try:
         request: Request = _DECODER.decode(head)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"no request: {error}") from None
+        raise BadDatagram("no request", str(error)) from None
     if isinstance(frame, bytes) is not isinstance(request, Multicast):
-        raise RemoteProtocolError("multicast comes in a binary frame, and no other request does")
+        raise BadDatagram("multicast comes in a binary frame, and no other request does")
     return request, data
 
 

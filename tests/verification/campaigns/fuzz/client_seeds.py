@@ -132,3 +132,7 @@ def client_seeds() -> Iterator[tuple[str, bytes]]:
     for group in (b"", "größe".encode()):
         head = flush_layer._HEAD.pack(flush_layer._SUBGROUP, b"12345678", len(group))
         yield "client.spread_api.flush_layer.flush_message", head + group + b"data"
+    for request in (b'{"do":"join","id":1,"group":"g"}', b'{"do":"connect","id":0,"token":"t"}'):
+        yield "tools.web.frames", request
+    head = b'{"do":"multicast","id":2,"groups":["g"],"level":"SAFE"}'
+    yield "tools.web.frames", len(head).to_bytes(2, "big") + head + b"data"

@@ -26,6 +26,7 @@ from groupcomm_client.filters import envelope
 from groupcomm_client.filters.causal_order import stamps
 from groupcomm_client.filters.compressing import decompress_untrusted
 from groupcomm_client.spread_api import flush_layer
+from groupcomm_tools.web import frames as web_frames
 from tests.verification.campaigns.fuzz.checks import Target, known, stable
 
 _MOST: Final = 4096
@@ -93,6 +94,14 @@ def _claim(raw: bytes) -> None:
     known(Claimed.decode_untrusted(Claim(Position(ViewId(1, "d", 1), 1, 0, 0, 0), (), None, raw)))
 
 
+def _web(raw: bytes) -> None:
+    """Decode a text frame if it begins as one, else a binary one; texts of browsers are UTF-8."""
+    frame = raw.decode("utf-8", "replace") if raw[:1] == b"{" else raw
+    request, data = web_frames.decode_untrusted(frame)
+    assert isinstance(request, web_frames.Multicast) is isinstance(frame, bytes)
+    assert raw.endswith(data)
+
+
 def _ids(raw: bytes) -> None:
     claim = known(work_messages.decode_claim_untrusted(raw))
     ids = unpack_untrusted(claim.jobs)
@@ -135,4 +144,5 @@ CLIENT_TARGETS: Final[dict[str, Target]] = {
         lambda raw: markers.decode_marker_untrusted(markers.TYPE, raw), markers.encode_marker
     ),
     "client.spread_api.flush_layer.flush_message": _told,
+    "tools.web.frames": _web,
 }
