@@ -1,7 +1,7 @@
 """A session of a browser: its requests go to the daemon, and the events of the daemon to it.
 
-A request is answered once the daemon has taken it, and the next one is read only then. So nothing
-queues in the server: whoever sends too fast waits, and of who does not read nothing is accepted.
+A request is answered once the daemon has taken it, and the next one is read only then. So no
+requests queue here: whoever sends too fast waits, and of who does not read none is accepted.
 """
 
 from collections import Counter
