@@ -5,6 +5,7 @@ a page of its own, which is no file: `outside` adds it to the site.
 """
 
 import argparse
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -12,6 +13,7 @@ from typing import Final
 import groupcomm_tools.cli
 import groupcommd.cli
 from docs.extensions.markdown import cell, table
+from groupcomm_tools.cli import COMMANDS
 
 WIDTH: Final = 92
 """Columns of a usage."""
@@ -22,19 +24,25 @@ FOLDER: Final = "reference/commands/"
 DAEMON: Final = "groupcommd"
 
 
+@functools.cache
+def _parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of the verbs of `groupcomm`, and of `groupcommd`, by name."""
+    verbs = groupcomm_tools.cli.make_parser().commands.choices
+    return {**{name: verbs[name] for name in COMMANDS}, DAEMON: groupcommd.cli.make_parser()}
+
+
 def page_names() -> list[str]:
     """Return the names of all pages: the verbs of `groupcomm`, and `groupcommd`."""
-    return [*groupcomm_tools.cli.COMMANDS, DAEMON]
+    return [*_parsers()]
 
 
 def describe_commands() -> str:
     """Return a heading for each purpose, and below it a table of its verbs; then the contents."""
-    verbs = groupcomm_tools.cli.make_parser().commands.choices
-    parts = []
+    parsers, parts = _parsers(), []
     for title, group in groupcomm_tools.cli.GROUPS.items():
-        rows = [(_link(name), sentence(verbs[name].description or "")) for name in group]
+        rows = [(_link(name), sentence(parsers[name].description or "")) for name in group]
         parts += [f"## {title[0].upper()}{title[1:]}", table(("verb", "does"), rows)]
-    daemon = sentence(groupcommd.cli.make_parser().description or "")
+    daemon = sentence(parsers[DAEMON].description or "")
     parts += ["## The daemon's own command", table(("command", "does"), [(_link(DAEMON), daemon)])]
     pages = "\n".join(f"commands/{name}" for name in page_names())
     return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{pages}\n```"])
@@ -46,9 +54,7 @@ def _link(name: str) -> str:
 
 def describe_page(name: str) -> str:
     """Return the page of a verb, or that of `groupcommd`."""
-    verbs = groupcomm_tools.cli.make_parser().commands.choices
-    parser = groupcommd.cli.make_parser() if name == DAEMON else verbs[name]
-    return "\n\n".join(describe_command(parser, level=1))
+    return "\n\n".join(describe_command(_parsers()[name], level=1))
 
 
 def describe_command(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
@@ -168,10 +174,7 @@ def example_of(parser: argparse.ArgumentParser) -> str:
 
 def all_parsers() -> Iterable[argparse.ArgumentParser]:
     """Return the parsers of all commands, and of their own commands."""
-    todo = [
-        groupcommd.cli.make_parser(),
-        *groupcomm_tools.cli.make_parser().commands.choices.values(),
-    ]
+    todo = [*_parsers().values()]
     while todo:
         parser = todo.pop(0)
         yield parser
@@ -184,6 +187,6 @@ def describe_statuses() -> str:
         ("verb", "1 means", "connects"),
         [
             (_link(name), cell(each.fails), "yes" if each.connects else "no")
-            for name, each in groupcomm_tools.cli.COMMANDS.items()
+            for name, each in COMMANDS.items()
         ],
     )

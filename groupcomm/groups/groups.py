@@ -389,8 +389,8 @@ class Groups:
         if self._audience.may_deliver():  # what ends with the session may have gone to many
             self.go_on_departing()
 
-    def go_on_departing(self, most: float = PIECE) -> bool:
-        """Take the session that departs out of so many more groups; return whether that is all.
+    def go_on_departing(self) -> bool:
+        """Take the session that departs out of some more groups; return whether that is all.
 
         Nothing may be delivered before that.
         """
@@ -399,7 +399,7 @@ class Groups:
         member, bundle, groups = self.departing
         at = self._position(bundle)
         done = 0
-        while done < len(groups) and done < most:
+        while done < len(groups) and done < PIECE:
             self._leave_at_end(member, groups[done], at)
             done += 1
         self._audience.charge(done)

@@ -25,6 +25,8 @@ from tests.groupcomm.order.receiver import AGREED, CAUSAL, FIFO, RELIABLE, SAFE,
 
 VIEW, TWO_RINGS = make_view(1, 3), make_view(2, 3)
 ME = 0
+ALL_REGULAR = ["a", "waits before None", "positions", "turn", "transitional positions", "end"]
+"""The log of a view with one message, which is in its regular part."""
 
 
 class Ended:
@@ -167,14 +169,7 @@ def test_without_a_boundary_all_that_is_left_is_regular() -> None:
     ended.receiver.packet(1, bundle(SAFE, 1, "a"))
     assert ended.prepare(frontier=10)
     assert ended.finish()
-    assert ended.log == [
-        "a",
-        "waits before None",
-        "positions",
-        "turn",
-        "transitional positions",
-        "end",
-    ]
+    assert ended.log == ALL_REGULAR
 
 
 def test_what_is_held_without_a_gap_is_regular_also_without_horizons() -> None:
@@ -182,14 +177,7 @@ def test_what_is_held_without_a_gap_is_regular_also_without_horizons() -> None:
     ended.recover(ended.receiver.make(1, bundle(AGREED, 1, "a")))
     assert ended.prepare()
     assert ended.finish()
-    assert ended.log == [
-        "a",
-        "waits before None",
-        "positions",
-        "turn",
-        "transitional positions",
-        "end",
-    ]
+    assert ended.log == ALL_REGULAR
 
 
 def test_the_slowest_ring_sets_the_boundary() -> None:
