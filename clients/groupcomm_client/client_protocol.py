@@ -64,6 +64,9 @@ FILTER_BYTES: Final = 65_536
 MOST_UNREAD: Final = 1024
 """With more events that the program has not received, nothing is read for it in advance."""
 
+MOST_UNREAD_BYTES: Final = 1_048_576
+"""The same for the data of messages among them."""
+
 _ignore: Final[Callable[[], object]] = bool
 
 Ready: TypeAlias = Callable[[], bool]
@@ -435,7 +438,13 @@ class ClientProtocol:
 
         It may not if many events wait already, or if the program's own code would run.
         """
-        return len(self.events) < MOST_UNREAD and self.is_plain and self._trace_folder is None
+        return (
+            len(self.events) < MOST_UNREAD
+            and self.is_plain
+            and self._trace_folder is None
+            and sum(len(each.data) for each in self.events if type(each) is Message)
+            < MOST_UNREAD_BYTES
+        )
 
     def look(self, *, reads: bool) -> None:
         """Queue a heartbeat if one is due; end the session if its daemon is silent.

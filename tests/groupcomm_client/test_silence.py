@@ -13,10 +13,12 @@ import pytest
 import trio
 
 from groupcomm.errors import SessionEnded
-from groupcomm.events import Cause, DaemonView, GroupView, Message
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
+from groupcomm.level import ServiceLevel
 from groupcomm.session.frames import FrameKind, encode_alive
 from groupcomm_client import ConnectOptions, Reconnected, blocking
 from groupcomm_client.basic_connection import GOODBYE_S
+from groupcomm_client.client_protocol import MOST_UNREAD, MOST_UNREAD_BYTES, ClientProtocol
 from groupcomm_client.options import SAME_HOST_TIMEOUT_S
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of
@@ -196,3 +198,15 @@ def test_a_heartbeat_leaves_though_more_has_come_before_the_loop_could_send_it(t
             assert daemon.heartbeats == 1
 
     time.run(scenario)
+
+
+def test_little_is_read_in_advance_for_a_program_that_receives_nothing() -> None:
+    sender = MemberId("#ann#a", 1)
+    for count, size in ((MOST_UNREAD, 1), (2, MOST_UNREAD_BYTES // 2)):
+        protocol = ClientProtocol("ann")
+        for number in range(count):
+            assert protocol.may_read_ahead
+            protocol.events.append(
+                Message(sender, number, ("g",), ServiceLevel.FIFO, 0, bytes(size), None)
+            )
+        assert not protocol.may_read_ahead
