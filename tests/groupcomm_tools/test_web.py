@@ -2,6 +2,7 @@
 
 import re
 import signal
+import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -308,6 +309,25 @@ async def test_a_session_lasts_longer_than_its_begin_may(
         client = await web.client()
         await trio.sleep(3.5)
         assert await client.ask("join", group="g")
+
+
+@pytest.mark.long
+async def test_what_browsers_do_not_read_waits_at_the_daemon(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(websocket, "SEND_S", 8.0)
+    async with opened(plant.local) as web, gc.connect(plant.local.address) as bob:
+        for _ in range(10):
+            await (await web.client()).ask("join", group="g")
+        tracemalloc.start()
+        try:
+            for _ in range(150):
+                await bob.multicast("g", bytes(100_000))
+                await trio.sleep(0.02)
+            await web.until_ended(slow=10)
+            assert tracemalloc.get_traced_memory()[1] < 10 * 4_000_000
+        finally:
+            tracemalloc.stop()
 
 
 async def test_the_end_of_the_daemon_is_told() -> None:

@@ -6,7 +6,7 @@ requests queue here: whoever sends too fast waits, and of who does not read none
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -116,24 +116,47 @@ async def serve_session(
         Left: the daemon has ended the session, or the browser breaks a bound.
         RemoteProtocolError: the browser breaks the protocol.
     """
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_pass_events, websocket, receive, counts, most)
+            with suppress(SessionEnded):
+                await _execute_all(websocket, connection, receive, counts)
+                nursery.cancel_scope.cancel()
+    except BaseException:
+        connection.close_socket()  # a goodbye would collect what the browser has not read
+        raise
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_pass_events, websocket, receive, counts, most)
-        try:
-            reads_history = receive != connection.receive_batch
-            while (frame := await websocket.receive()) is not None:
-                request, data = decode_untrusted(frame)
-                counts["requests"] += 1
-                answer: dict[str, Any] = {"re": request.id}
-                try:
-                    answer |= await _execute(connection, request, data, reads_history)
-                except SessionEnded:
-                    raise
-                except GroupCommError as error:
-                    answer["error"] = str(error)
-                await websocket.send(encode(answer))
-        except SessionEnded:  # the other task says why, after the last events
-            await trio.sleep_forever()
+        nursery.start_soon(_drop_events, receive)
+        await connection.aclose()
         nursery.cancel_scope.cancel()
+
+
+async def _execute_all(
+    websocket: WebSocket, connection: Connection, receive: Receive, counts: Counter[str]
+) -> None:
+    """Execute requests until the browser ends.
+
+    Raises:
+        SessionEnded: the session is over; the task of its events says why, after the last ones.
+    """
+    reads_history = receive != connection.receive_batch
+    while (frame := await websocket.receive()) is not None:
+        request, data = decode_untrusted(frame)
+        counts["requests"] += 1
+        answer: dict[str, Any] = {"re": request.id}
+        try:
+            answer |= await _execute(connection, request, data, reads_history)
+        except SessionEnded:
+            raise
+        except GroupCommError as error:
+            answer["error"] = str(error)
+        await websocket.send(encode(answer))
+
+
+async def _drop_events(receive: Receive) -> None:
+    with suppress(GroupCommError):
+        while True:
+            await receive()
 
 
 async def _execute(
