@@ -130,8 +130,7 @@ class Recording:
         """Write what has come, and answer for it then."""
         subscriber = self.subscriber
         position = subscriber.position
-        given = list(subscriber.waiting)
-        subscriber.waiting.clear()
+        given = subscriber.waiting.pop()
         if self._fetching is not None or Compacted in set(map(type, given)):
             given = await self._without_fetched(given, position)
             if self._fetching is not None:

@@ -131,14 +131,21 @@ class BlockingConnection(Events[Connection, Received]):
         stable: bool = False,
         compacted: bool = False,
         gap_wait_s: float = 30.0,
+        queue_bytes: int = 32 * 1024 * 1024,
     ) -> "Iterator[BlockingSubscription]":
         """Subscribe to groups for the length of a block; see `Connection.subscribe`."""
         from groupcomm_client.history.blocking import (  # noqa: PLC0415 - few need it
             BlockingSubscription,
         )
 
-        ways = {"stable": stable, "compacted": compacted}
-        made = self.awaited.subscribe(groups, start=start, gap_wait_s=gap_wait_s, **ways)
+        made = self.awaited.subscribe(
+            groups,
+            start=start,
+            stable=stable,
+            compacted=compacted,
+            gap_wait_s=gap_wait_s,
+            queue_bytes=queue_bytes,
+        )
         with run_block(made) as awaited:
             yield BlockingSubscription(awaited)
 

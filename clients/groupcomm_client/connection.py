@@ -57,6 +57,7 @@ class Connection(BasicConnection):
         stable: bool = False,
         compacted: bool = False,
         gap_wait_s: float = 30.0,
+        queue_bytes: int = 32 * 1024 * 1024,
     ) -> "AbstractAsyncContextManager[Subscription]":
         """Subscribe to groups for the length of a block: history first, live events then.
 
@@ -73,19 +74,26 @@ class Connection(BasicConnection):
             gap_wait_s: before a `Gap` every archive that could fill it must have been away for so
                 many seconds, so that one that is restarted is waited for; 0 for no wait.
                 `Subscription.waits_for_archive` says that it waits.
+            queue_bytes: the memory of live events that may wait here for the program; those beyond
+                it come from an archive. History is read ahead up to an eighth of it.
 
         Raises:
             LocalProtocolError: a name is invalid, or the session has joined the group already;
-                there is no group, or there are several with `compacted`; `gap_wait_s` is no time;
-                no archive knows the cursor.
+                there is no group, or there are several with `compacted`; `gap_wait_s` is no time,
+                `queue_bytes` no count; no archive knows the cursor.
             AccessRefused: the rules of the daemon do not allow it.
             SessionEnded: the session is over.
         """
         check_views(self.protocol, "a subscription")
         from groupcomm_client.history.subscription import subscribe  # noqa: PLC0415 - few need it
 
-        ways = {"stable": stable, "compacted": compacted}
-        return subscribe(self, groups, start, gap_wait_s=gap_wait_s, **ways)
+        return subscribe(
+            *(self, groups, start),
+            stable=stable,
+            compacted=compacted,
+            gap_wait_s=gap_wait_s,
+            queue_bytes=queue_bytes,
+        )
 
     def typed(self, model: type[T] | UnionType) -> "Typed[T]":
         """Return calls that send and receive values of a type as messages; see typed.py.

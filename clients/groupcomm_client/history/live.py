@@ -23,13 +23,8 @@ from groupcomm.events import (
 )
 from groupcomm_client.continuity import continues
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
+from groupcomm_client.history.given_queue import QUEUE_BYTES, memory_of
 from groupcomm_client.history.places import just_before, place_of
-
-QUEUE_BYTES: Final = 32 * 1024 * 1024
-"""The bytes of events that may be queued; beyond that they are read from an archive."""
-
-EVENT_BYTES: Final = 200
-"""Approximate memory of an event, besides the data of a message."""
 
 MARK: Final = b"\xffGH\x00"
 """The data of a mark: a SAFE message to oneself."""
@@ -56,10 +51,7 @@ class Queued:
     @property
     def size(self) -> int:
         """Return its memory in bytes."""
-        events = self.events
-        if type(events[0]) is not Message:
-            return EVENT_BYTES
-        return EVENT_BYTES * len(events) + sum(map(len, map(_DATA, events)))
+        return memory_of(self.events)
 
     def behind(self, place: Position) -> "Queued":
         """Return what is behind a place of the same bundle."""
@@ -74,7 +66,6 @@ class Queued:
 
 
 _BUNDLE: Final = attrgetter("bundle")
-_DATA: Final = attrgetter("data")
 _FIRST: Final = Position(ViewId(0, "", 0), 0, 0, 0, 0)
 
 

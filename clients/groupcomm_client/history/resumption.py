@@ -216,10 +216,9 @@ class Resumption:
         if subscriber.state is not State.LIVE:
             self._is_behind = True
         if self._is_behind:
-            self.given += [event for event in subscriber.waiting if self._is_wanted(event)]
+            self.given += [event for event in subscriber.waiting.pop() if self._is_wanted(event)]
         else:
-            self.given += [e for e in subscriber.waiting if type(e) is not CaughtUp]
-        subscriber.waiting.clear()
+            self.given += [e for e in subscriber.waiting.pop() if type(e) is not CaughtUp]
 
     def _is_wanted(self, event: Given) -> bool:
         """Return whether the program gets an event, of those that an archive may have sent."""

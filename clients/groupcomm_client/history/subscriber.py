@@ -5,7 +5,6 @@ archive is a subscriber, too: it fetches what it lacks. docs/history.md has the 
 """
 
 import enum
-from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias, cast
 
@@ -32,8 +31,9 @@ from groupcomm_client.history.frames import (
     events_of_untrusted,
 )
 from groupcomm_client.history.gap_wait import GAP_WAIT_S, GapWait
-from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Given, Start
-from groupcomm_client.history.live import MARK, MARK_S, QUEUE_BYTES, LiveLine, Queued, runs_of
+from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Start
+from groupcomm_client.history.given_queue import QUEUE_BYTES, GivenQueue
+from groupcomm_client.history.live import MARK, MARK_S, LiveLine, Queued, runs_of
 from groupcomm_client.history.offers import best_of, lowest_of, reach
 from groupcomm_client.history.parts import PartReader
 from groupcomm_client.history.places import Line, Progress, place_of
@@ -72,13 +72,6 @@ UNREACHABLE_S: Final = 60.0
 
 WINDOW: Final = 4
 """The pieces that an archive may send ahead through the daemons."""
-
-READ_AHEAD: Final = 50_000
-"""No more pieces are granted, or taken from a channel, while more events wait for the program."""
-
-MOST_WAITING: Final = 200_000
-"""With more events that wait for the program, live ones stay in their queue."""
-
 
 AT_ONCE: Final = 1000
 """About as many live messages are handled before any is given."""
@@ -148,7 +141,7 @@ class Subscriber:
             view: the present view of daemons, if it was received already.
             stable: give an event only once all daemons of its view hold it.
             is_archive: whether it may go on alone if no archive answers.
-            queue_bytes: the bytes of live events that may wait; more are read from an archive.
+            queue_bytes: see `Connection.subscribe`.
             has_channels: whether the program can open channels to archives.
             first_number: the number before its first one; subscribers of one session differ in it.
             alone_s: when live events follow behind a gap if no archive answers; None for never.
@@ -157,7 +150,7 @@ class Subscriber:
         """
         self.state = State.FINDING
         self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)
-        self.waiting: deque[Given] = deque()
+        self.waiting = GivenQueue(queue_bytes)
         self.deadline: float | None = now
         self.alone_since: float | None = None if start is Start.LATEST else now
         self.groups, self._start = tuple(groups), start
@@ -331,7 +324,7 @@ class Subscriber:
 
     def _look(self, now: float) -> None:
         """Ask the archives, or choose among their offers."""
-        if self.wants_live or self.ahead_of is not None or len(self.waiting) > READ_AHEAD:
+        if self.wants_live or self.ahead_of is not None or self.waiting.is_full:
             return  # it needs none; or nobody can help; or the program has enough to do
         if not self.live.is_on_line and self.alone_since is not None:
             self.alone_since = now
@@ -546,7 +539,7 @@ class Subscriber:
         while start < len(events) and not _is_new(progress, events[start]):
             start += 1
         if start < len(events):
-            self.waiting += events[start:]
+            self.waiting.extend(events[start:])
             progress.give_all(events[start:])
 
     def _grant(self, now: float) -> None:
@@ -554,7 +547,7 @@ class Subscriber:
         stream = self._stream
         if self.state is not State.READING or stream is None:
             return
-        is_full = len(self.waiting) > READ_AHEAD
+        is_full = self.waiting.is_full
         if stream.has_channel:
             if is_full != stream.is_paused:
                 self._stream = attrs.evolve(stream, is_paused=is_full)
@@ -622,14 +615,14 @@ class Subscriber:
         self.waiting.append(CaughtUp(position=after or start))
 
     def _give_live(self) -> None:
-        if self.state is not State.LIVE or len(self.waiting) > MOST_WAITING:
+        if self.state is not State.LIVE or self.waiting.is_overfull:
             return
         progress = self._progress
         for queued in self.live.pop():
             if not queued.counts:
-                self.waiting += queued.events
+                self.waiting.extend(queued.events)
             elif progress.last is None or queued.first > progress.last:
-                self.waiting += queued.events
+                self.waiting.extend(queued.events)
                 progress.give_all(list(map(_line_of, queued.events[-1:])))
             else:
                 self._give_new(queued)
@@ -650,7 +643,7 @@ class Subscriber:
     def _set_deadline(self, now: float) -> None:
         times = []
         is_looking = self.state is State.FINDING and self.ahead_of is None
-        if is_looking and not self.wants_live and len(self.waiting) <= READ_AHEAD:
+        if is_looking and not self.wants_live and not self.waiting.is_full:
             if self._asked_at is None:
                 times.append(now)
             else:

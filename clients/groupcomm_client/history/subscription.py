@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.errors import Code, LocalProtocolError, PlaceAhead, SessionEnded
 from groupcomm.events import Message
-from groupcomm_client.arguments import check_names, check_seconds
+from groupcomm_client.arguments import check_count, check_names, check_seconds
 from groupcomm_client.basic_connection import GOODBYE_S, BasicConnection
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history.channel_reader import ChannelReader
@@ -24,9 +24,10 @@ from groupcomm_client.history.cursor_client import Cursor, CursorClient, CursorS
 from groupcomm_client.history.frames import HEAD, decode_untrusted
 from groupcomm_client.history.gap_wait import GAP_WAIT_S
 from groupcomm_client.history.given import CaughtUp, Gap, Given, Start
+from groupcomm_client.history.given_queue import QUEUE_BYTES
 from groupcomm_client.history.places import Progress
 from groupcomm_client.history.refusals import Refusal, is_refusal
-from groupcomm_client.history.subscriber import FIND_S, READ_AHEAD, Send, Subscriber
+from groupcomm_client.history.subscriber import FIND_S, Send, Subscriber
 
 FOUND_S: Final = 30.0
 """The time in which an archive must answer a subscription that needs one."""
@@ -56,11 +57,13 @@ class Subscription:
         cursor: CursorClient | None = None,
         compacted: bool = False,
         gap_wait_s: float = GAP_WAIT_S,
+        queue_bytes: int = QUEUE_BYTES,
     ) -> None:
         """Prepare a subscription; see `subscribe`.
 
         Args:
-            connection, groups, start, stable, compacted, gap_wait_s: see `Connection.subscribe`.
+            connection, groups, start, stable, compacted, gap_wait_s, queue_bytes: see
+                `Connection.subscribe`.
             cursor: its cursor, which was looked for already.
         """
         self._connection = connection
@@ -76,6 +79,7 @@ class Subscription:
             has_channels=True,
             compacted=compacted,
             gap_wait_s=gap_wait_s,
+            queue_bytes=queue_bytes,
         )
         self._channels = ChannelReader(self._loop, self._lock, self._subscriber, self._act)
         self._progress = Progress(start if isinstance(start, Position) else None)
@@ -219,16 +223,11 @@ class Subscription:
 
     def _pop(self, most: int) -> list[Given]:
         """Remove and return events, as many as there are up to a number."""
-        found: list[Given] = []
         with self._lock:
             waiting = self._subscriber.waiting
-            before = len(waiting)
-            if before <= most:
-                found += waiting
-                waiting.clear()
-            else:
-                found += [waiting.popleft() for _ in range(most)]
-            if found and (not waiting or before > READ_AHEAD >= len(waiting)):
+            was_full = waiting.is_full
+            found = waiting.pop(most)
+            if found and (not waiting or (was_full and not waiting.is_full)):
                 self._subscriber.taken(time.monotonic())
                 self._act()
         return found
@@ -513,6 +512,7 @@ async def subscribe(
     stable: bool,
     compacted: bool = False,
     gap_wait_s: float = GAP_WAIT_S,
+    queue_bytes: int = QUEUE_BYTES,
 ) -> AsyncIterator[Subscription]:
     """Subscribe for the length of a block; see `Connection.subscribe`."""
     connection.protocol.check_own()
@@ -525,6 +525,7 @@ async def subscribe(
         )
     if check_seconds("gap_wait_s", gap_wait_s) == inf or gap_wait_s < 0:
         raise LocalProtocolError(f"gap_wait_s is {gap_wait_s}; it must be 0 or more seconds")
+    check_count("queue_bytes", queue_bytes)
     begin, cursor = _check_start(start), None
     if isinstance(begin, Cursor):
         cursor = await _find_cursor(connection, begin.name, names)
@@ -535,6 +536,7 @@ async def subscribe(
         cursor=cursor,
         compacted=compacted,
         gap_wait_s=gap_wait_s,
+        queue_bytes=queue_bytes,
     )
     async with connection.loop.tasks() as tasks:
         tasks.start(subscription.run_receiver)

@@ -36,6 +36,9 @@ from groupcomm_tools.web.websocket import Left, WebSocket
 AT_ONCE_BYTES: Final = 65_536
 """Events are sent together up to this size."""
 
+QUEUE_BYTES: Final = 2 * 1024 * 1024
+"""The memory of live events that a session which reads history has here."""
+
 Receive = Callable[[], Awaitable[list[Given]]]
 
 
@@ -91,7 +94,7 @@ async def open_session(
         receive: Receive = connection.receive_batch  # type: ignore[assignment]  # all are Given
         if request.groups:
             start = parse_start(request.start)
-            subscribing = connection.subscribe(request.groups, start=start)
+            subscribing = connection.subscribe(request.groups, start=start, queue_bytes=QUEUE_BYTES)
             receive = (await stack.enter_async_context(subscribing)).receive_batch
     except CannotConnect as error:
         await _refuse(websocket, request, "no daemon admits sessions now: try again later")

@@ -18,10 +18,11 @@ from groupcomm.events import DaemonView, Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.virtual_time import SECOND, Clock, microseconds, random_for
 from groupcomm_archive.archive import Archive, ReadStore
+from groupcomm_client.history import given_queue
 from groupcomm_client.history import subscriber as subscriber_module
 from groupcomm_client.history.frames import Interval
 from groupcomm_client.history.given import Gap, Start
-from groupcomm_client.history.live import QUEUE_BYTES
+from groupcomm_client.history.given_queue import QUEUE_BYTES
 from groupcomm_client.history.places import Line, just_before, place_of
 from groupcomm_client.history.subscriber import Subscriber
 from tests.groupcomm_client.all_faults import draw_kinds, settings_for
@@ -231,8 +232,8 @@ class FaultyReader(Troubled, Reader):
         count = len(waiting)
         if "slow readers" in self.lines.troubles and not self.lines.is_over:
             count = min(count, self.lines.rng.choice((0, 0, 0, 1, 2)))
-        for _ in range(count):
-            self.past.take(waiting.popleft())
+        for event in waiting.pop(count):
+            self.past.take(event)
         self.subscriber.taken(self.now)
         self.send(self.subscriber.pop_actions())
 
@@ -306,8 +307,7 @@ class FaultyArchive(Troubled, Keeping):
         position, known = subscriber.position, archive.intervals
         is_new = position is not None and (not known or position > known[-1][1])
         if not self.store.is_busy and (subscriber.waiting or is_new):
-            given = list(subscriber.waiting)
-            subscriber.waiting.clear()
+            given = subscriber.waiting.pop()
             rows = [
                 each
                 for each in given
@@ -440,7 +440,10 @@ class FaultyLines(Lines):
         if "small queues" not in self.troubles:
             yield
             return
-        with patch.multiple(subscriber_module, READ_AHEAD=20, MOST_WAITING=40, WINDOW=2):
+        with (
+            patch.multiple(given_queue, READ_AHEAD=20, MOST_WAITING=40),
+            patch.object(subscriber_module, "WINDOW", 2),
+        ):
             yield
 
     def _end(self) -> None:

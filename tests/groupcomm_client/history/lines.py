@@ -277,8 +277,8 @@ class Reader(Program):
         assert self.subscriber is not None
         self.send(self.subscriber.pop_actions())
         self.read_channel(self.subscriber)
-        while self.subscriber.waiting:
-            self.past.take(self.subscriber.waiting.popleft())
+        for event in self.subscriber.waiting.pop():
+            self.past.take(event)
         self.subscriber.taken(self.now)
 
 
@@ -382,8 +382,7 @@ class Keeping(Program):
         subscriber, archive = self.subscriber, self.archive
         assert subscriber is not None
         assert archive is not None
-        while subscriber.waiting:
-            given = subscriber.waiting.popleft()
+        for given in subscriber.waiting.pop():
             if isinstance(given, Gap):
                 if self.store.intervals and given.after is not None:
                     archive.stored(given.after, self.now)

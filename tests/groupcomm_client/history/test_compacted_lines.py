@@ -109,8 +109,7 @@ class Compactor(Keeping):
         assert subscriber is not None
         assert self.archive is not None
         position = subscriber.position
-        given = list(subscriber.waiting)
-        subscriber.waiting.clear()
+        given = subscriber.waiting.pop()
         for each in given:
             if isinstance(each, Compacted):
                 self.fetching = Compacted(after=(self.fetching or each).after, upto=each.upto)

@@ -162,8 +162,8 @@ class CursorReader(Reader):
         assert self.cursor.state is CursorState.FOUND, self.cursor.refusal
         waiting = self.subscriber.waiting
         if self.is_new and self.cursor.position is None:
-            if waiting and isinstance(waiting[0], CaughtUp | Gap):
-                first = waiting[0]
+            first = next(iter(waiting), None)
+            if isinstance(first, CaughtUp | Gap):
                 place = first.upto if isinstance(first, Gap) else first.position
                 self.cursor.acknowledge(place, self.now)
             self.send([*self.subscriber.pop_actions(), *self.cursor.pop_actions()])

@@ -15,7 +15,7 @@ from groupcomm_client.history.blocking import BlockingSubscription
 from groupcomm_client.history.frames import Find, Read
 from groupcomm_client.history.gap_wait import GAP_WAIT_S, GapWait
 from groupcomm_client.history.given import CaughtUp, Gap, Given
-from groupcomm_client.history.live import EVENT_BYTES
+from groupcomm_client.history.given_queue import EVENT_BYTES
 from groupcomm_client.history.subscriber import FIND_S, RETRY_S, State
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess

@@ -10,7 +10,7 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected
-from groupcomm_client.history import live
+from groupcomm_client.history.given_queue import EVENT_BYTES
 from groupcomm_client.history.live import MARK, LiveLine, runs_of
 from groupcomm_client.history.places import place_of
 
@@ -157,7 +157,7 @@ def test_a_new_session_begins_anew() -> None:
 
 
 def test_too_many_events_are_dropped_and_the_line_is_complete_behind_them() -> None:
-    line = LiveLine(ME, ("g",), None, stable=True, queue_bytes=4 * (live.EVENT_BYTES + 1))
+    line = LiveLine(ME, ("g",), None, stable=True, queue_bytes=4 * (EVENT_BYTES + 1))
     feed(line, daemons(5), joined(place(5, 10)))
     assert not feed(line, message(place(5, 11)), message(place(5, 12)), message(place(5, 13)))
     feed(line, mark(place(5, 12)))

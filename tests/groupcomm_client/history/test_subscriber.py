@@ -8,6 +8,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received
+from groupcomm_client.history import given_queue
 from groupcomm_client.history import subscriber as module
 from groupcomm_client.history.frames import (
     ARCHIVES,
@@ -23,7 +24,8 @@ from groupcomm_client.history.frames import (
     encode,
 )
 from groupcomm_client.history.given import CaughtUp, Gap, Start
-from groupcomm_client.history.live import EVENT_BYTES, MARK, QUEUE_BYTES
+from groupcomm_client.history.given_queue import EVENT_BYTES, QUEUE_BYTES
+from groupcomm_client.history.live import MARK
 from groupcomm_client.history.places import Line, just_before
 from groupcomm_client.history.streams import (
     ChannelAction,
@@ -126,8 +128,7 @@ class Game:
         self.hear(archive, piece_of(events, read.number, index, after, place(5, to[-1])))
 
     def taken(self) -> list[object]:
-        found: list[object] = list(self.subscriber.waiting)
-        self.subscriber.waiting.clear()
+        found: list[object] = [*self.subscriber.waiting.pop()]
         self.subscriber.taken(self.now)
         return found
 
@@ -351,7 +352,7 @@ def test_what_others_send_is_no_piece() -> None:
 
 
 def test_no_more_is_granted_while_the_program_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "READ_AHEAD", 2)
+    monkeypatch.setattr(given_queue, "READ_AHEAD", 2)
     game = Game(place(5, 10))
     game.find()
     game.offer(ONE, (place(4, 0), place(5, 200)))
@@ -367,8 +368,8 @@ def test_no_more_is_granted_while_the_program_is_busy(monkeypatch: pytest.Monkey
 
 
 def test_a_slow_program_gets_live_events_from_an_archive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 3)
-    monkeypatch.setattr(module, "READ_AHEAD", 2)
+    monkeypatch.setattr(given_queue, "MOST_WAITING", 3)
+    monkeypatch.setattr(given_queue, "READ_AHEAD", 2)
     game = Game(Start.LATEST, queue_bytes=3 * (EVENT_BYTES + 1))
     game.feed(*(message(place(5, time)) for time in range(101, 110)))
     assert game.subscriber.state is State.FINDING
@@ -387,11 +388,28 @@ def test_a_slow_program_gets_live_events_from_an_archive(monkeypatch: pytest.Mon
 def test_a_slow_program_needs_no_archive_if_its_live_events_are_still_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    monkeypatch.setattr(given_queue, "MOST_WAITING", 3)
     game = Game(Start.LATEST)
     game.feed(*(message(place(5, time)) for time in range(101, 110)))
     assert len(game.subscriber.waiting) < 6
     assert times(game.taken() + game.taken()) == list(range(101, 110))
+
+
+def test_a_slow_program_gets_large_live_events_from_an_archive() -> None:
+    one = EVENT_BYTES + 1
+    game = Game(Start.LATEST, queue_bytes=16 * one)
+    game.feed(*(message(place(5, time)) for time in range(101, 160)))
+    assert game.subscriber.state is State.FINDING
+    assert times(game.taken()) == list(range(101, 116))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 300)))
+    _, read = game.reading()
+    assert read.after == place(5, 115)
+    for index in range(module.WINDOW):
+        game.piece(ONE, read, index, place(5, 115 + index), 116 + index)
+    granted = [frame.granted for _, frame in game.sent() if isinstance(frame, More)]
+    assert granted == [module.WINDOW + 2], "three events are more than an eighth"
+    assert times(game.taken()) == list(range(116, 116 + module.WINDOW))
 
 
 def test_a_view_that_continues_nothing_is_caught_up_with() -> None:
@@ -517,7 +535,7 @@ def test_pieces_come_by_a_channel_which_closes_at_the_join() -> None:
 def test_nothing_is_taken_from_a_channel_while_the_program_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "READ_AHEAD", 2)
+    monkeypatch.setattr(given_queue, "READ_AHEAD", 2)
     game, read, _ = reading_by_channel(place(5, 10))
     by_channel(game, read.number, 0, place(5, 10), 11, 12, 13)
     assert game.sent() == []

@@ -187,7 +187,7 @@ class _Subscriber:
         self.now += 0.1
         self.subscriber.wake(self.now)
         self.subscriber.pop_actions()
-        self.subscriber.waiting.clear()
+        self.subscriber.waiting.pop()
         self.subscriber.taken(self.now)
         assert self.subscriber.state in State
 
