@@ -1,7 +1,7 @@
-"""Metrics that a command prints for Prometheus, as of archives and workers, which have no HTTP.
+"""Metrics of commands for Prometheus, as of archives, workers and the server for browsers.
 
-A timer writes them to a file that node_exporter reads (its textfile collector), see
-docs/operating.md.
+Archives and workers have no HTTP: a timer writes what they print to a file that node_exporter reads
+(its textfile collector), see docs/operating.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,18 @@ def gauge(
     return [name, "gauge", text, "", labels, list(samples.items())]
 
 
+def counter(
+    name: str, text: str, labels: Sequence[str], samples: Mapping[Labels, float]
+) -> list[object]:
+    """Return a row like that of `gauge` of values that only rise."""
+    return [name, "counter", text, "", labels, list(samples.items())]
+
+
+def metrics_text(rows: Sequence[Sequence[object]]) -> bytes:
+    """Return rows in Prometheus' plain format."""
+    return b"".join(piece() for piece in pieces(rows, kind_for(b"")))
+
+
 def print_metrics(rows: Sequence[Sequence[object]]) -> None:
     """Print rows in Prometheus' plain format."""
-    print(b"".join(piece() for piece in pieces(rows, kind_for(b""))).decode(), end="")
+    print(metrics_text(rows).decode(), end="")

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -21,7 +22,8 @@ from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcomm_tools.web import server, websocket
 from groupcomm_tools.web.frames import decode_untrusted
-from groupcomm_tools.web.server import HEAD_BYTES, WebOptions, WebServer
+from groupcomm_tools.web.http import HEAD_BYTES
+from groupcomm_tools.web.server import WebOptions, WebServer
 from groupcomm_tools.web.session import Daemon
 from groupcommd.programs.token_file import add_token
 from tests.groupcomm_tools.shell import NO_PAUSES, Shell, finish, tell
@@ -330,6 +332,18 @@ async def test_what_browsers_do_not_read_waits_at_the_daemon(
             tracemalloc.stop()
 
 
+async def test_a_bound_of_the_daemon_is_told_to_the_browser_that_reaches_it() -> None:
+    bound = "quotas = {session_groups = 2}\n"
+    with RunningCluster(1, settings=NO_PAUSES, clients=bound) as cluster:
+        async with opened(Daemon(cluster.address("a"), None, wants_token=False)) as web:
+            ann, bob = await web.client(), await web.client()
+            for group in ("one", "two"):
+                await ann.ask("join", group=group)
+            with pytest.raises(GroupCommError, match="session_groups"):
+                await ann.ask("join", group="three")
+            await bob.ask("join", group="three")
+
+
 async def test_the_end_of_the_daemon_is_told() -> None:
     with RunningCluster(1, settings=NO_PAUSES) as cluster:
         async with opened(Daemon(cluster.address("a"), None, wants_token=False)) as web:
@@ -347,7 +361,7 @@ async def test_page_module_and_metrics_are_files(plant: Plant, tmp_path: Path) -
         for path, found in (
             ("/", b"<p>hello"),
             ("/groupcomm.js", b"export async function connect"),
-            ("/metrics", b"groupcomm_web_connections 2\n"),
+            ("/metrics", b"groupcomm_web_connections 2.0\n"),
             ("/nothing", b"404"),
         ):
             stream = await web.stream()
@@ -369,6 +383,45 @@ def test_options_that_let_in_who_must_stay_out_are_refused(words: str, said: str
     status, _, messages = tell("web", *words.split())
     assert status == 2
     assert re.search(said, messages)
+
+
+def test_a_renewed_certificate_is_used_for_new_connections(tmp_path: Path) -> None:
+    ca, _ = make_authority(tmp_path, 1.0)
+    certificate, key = issue(tmp_path, "web", ["127.0.0.1"], 1.0)
+    trusting = ssl.create_default_context(cafile=ca)
+
+    async def number_of(port: int) -> bytes:
+        plain = await trio.open_tcp_stream("127.0.0.1", port)
+        async with trio.SSLStream(plain, trusting, server_hostname="127.0.0.1") as stream:
+            client = WebClient(stream)
+            await client.shake_hands(origin=f"https://127.0.0.1:{port}")
+            await client.ask("connect")
+            found = stream.getpeercert(binary_form=True)
+            assert isinstance(found, bytes)
+            return found
+
+    with RunningCluster(1, settings=NO_PAUSES) as cluster:
+        shell = Shell(cluster.address("a"))
+        files = ("--certificate", str(certificate), "--key", str(key))
+        command = shell.start("web", "--listen", "127.0.0.1:0", *files)
+        assert command.stderr is not None
+        port = int(re.findall(r"wss://127.0.0.1:(\d+)/", command.stderr.readline())[0])
+        before = trio.run(number_of, port)
+        certificate.write_text("half of it")
+        assert "certificate: the one before stays in use" in command.stderr.readline()
+        assert trio.run(number_of, port) == before
+        renew_files(tmp_path, certificate, key)
+        assert "certificate: new connections get the renewed one" in command.stderr.readline()
+        assert trio.run(number_of, port) != before
+        command.send_signal(signal.SIGTERM)
+        finish(command)
+
+
+def renew_files(folder: Path, certificate: Path, key: Path) -> None:
+    """Issue another certificate into the same files, as tools that renew certificates do."""
+    made, made_key = issue(folder, "again", ["127.0.0.1"], 1.0)
+    key.write_bytes(made_key.read_bytes())
+    certificate.write_bytes(made.read_bytes())
 
 
 def test_the_command_serves_until_it_is_ended_and_lends_nobody_its_own_rights(

@@ -21,7 +21,7 @@ class WebClient:
         status: the HTTP status of a refused handshake; 101 of an accepted one.
     """
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
         self.pongs = True
         self.status = 101
@@ -42,7 +42,7 @@ class WebClient:
         while not self._received:
             with trio.fail_after(PATIENCE_S):
                 data = await self.stream.receive_some(65_536)
-            self._web.receive_data(data or None)
+            self._web.receive_data(bytes(data) or None)
             self._received += self._web.events()
         event = self._received.pop(0)
         if isinstance(event, Ping) and self.pongs:

@@ -4,8 +4,9 @@ import argparse
 import logging
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -23,11 +24,14 @@ from groupcommd.host.bounded_log import BoundedLog
 from groupcommd.host.process import raise_descriptor_limit
 
 if TYPE_CHECKING:
-    from groupcomm_tools.web.server import WebOptions
+    from groupcomm_tools.web.server import WebOptions, WebServer
 
 EXAMPLE: Final = "groupcomm web --page examples/browser_chat/chat.html"
 
 PORT: Final = 4806
+
+RENEWAL_S: Final = 1.0
+"""The time after which the files of the certificate are looked at again."""
 
 OWN_DESCRIPTORS: Final = 64
 """The descriptors of the process besides two for each browser."""
@@ -53,7 +57,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     for name, what in (
         ("ca", "authorities to trust for the daemon; default: $GROUPCOMM_CA, or the system's"),
-        ("certificate", "certificate of the server, for wss://"),
+        (
+            "certificate",
+            "certificate of the server, for wss://; one that is renewed is used a second later",
+        ),
         ("key", "private key of that certificate; default: in the same file"),
         ("page", "page to show at /"),
     ):
@@ -99,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"WebSockets need wsproto: {install_hint('web')}") from None
     for variable in (TOKEN_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE):
         os.environ.pop(variable, None)  # no browser may go by another one's rights
-    trio.run(_serve, options.listen, web_options(options))
+    trio.run(_serve, options.listen, web_options(options), options.certificate, options.key)
     return 0
 
 
@@ -128,25 +135,35 @@ def web_options(options: argparse.Namespace) -> "WebOptions":
                 f"--listen {options.listen}: whoever hears the network would read tokens: give"
                 " --certificate and --key, or listen on 127.0.0.1 behind a proxy with TLS"
             )
-    tls = None
-    if options.certificate is not None:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            tls.load_cert_chain(options.certificate, options.key)
-        except OSError as error:
-            raise ConfigError(f"--certificate {options.certificate}: {error}") from None
+    certificate = options.certificate
     return WebOptions(
         daemon=daemon,
         origins=frozenset(options.origin),
         page=options.page,
-        tls=tls,
+        tls=None if certificate is None else load_tls(certificate, options.key),
         connections=min(options.connections, (raise_descriptor_limit() - OWN_DESCRIPTORS) // 2),
         message_bytes=options.message_bytes,
     )
 
 
-async def _serve(listen: Address, options: "WebOptions") -> None:
+def load_tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    """Return what speaks TLS as the server.
+
+    Raises:
+        ConfigError: the certificate or its key cannot be used.
+    """
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        tls.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise ConfigError(f"--certificate {certificate}: {error}") from None
+    return tls
+
+
+async def _serve(
+    listen: Address, options: "WebOptions", certificate: Path | None, key: Path | None
+) -> None:
     """Serve browsers for ever, each with an origin of the server itself or an allowed one."""
     from groupcomm_tools.web.server import WebServer  # noqa: PLC0415 - wsproto is an extra
 
@@ -157,11 +174,35 @@ async def _serve(listen: Address, options: "WebOptions") -> None:
     log = BoundedLog()
     with Reports() as reports, _lines_of(reports):
         reports.say(f"browsers connect to {scheme.replace('http', 'ws')}://{bound}/")
-        web = WebServer(
-            attrs.evolve(options, origins=options.origins | own),
-            lambda reason, text: log.line(reason, logging.WARNING, "%s: %s", reason, text),
-        )
-        await trio.serve_listeners(web.serve, listeners)
+
+        def say(reason: str, text: str) -> None:
+            log.line(reason, logging.WARNING, "%s: %s", reason, text)
+
+        web = WebServer(attrs.evolve(options, origins=options.origins | own), say)
+        async with trio.open_nursery() as nursery:
+            if certificate is not None:
+                nursery.start_soon(_renew, web, certificate, key, say)
+            await trio.serve_listeners(web.serve, listeners)
+
+
+async def _renew(
+    web: "WebServer", certificate: Path, key: Path | None, say: Callable[[str, str], None]
+) -> None:
+    """Use a certificate that was renewed for the connections that come then."""
+    files = [each for each in (certificate, key) if each is not None]
+    known = [each.stat().st_mtime_ns for each in files]
+    while True:
+        await trio.sleep(RENEWAL_S)
+        try:
+            found = [(await trio.Path(each).stat()).st_mtime_ns for each in files]
+            if found == known:
+                continue
+            web.tls = await trio.to_thread.run_sync(load_tls, certificate, key)
+        except (ConfigError, OSError) as error:
+            say("certificate", f"the one before stays in use: {error}")
+        else:
+            known = found
+            say("certificate", "new connections get the renewed one")
 
 
 @contextmanager

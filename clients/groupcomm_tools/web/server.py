@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from http.cookies import CookieError, SimpleCookie
 from math import inf
 from pathlib import Path
-from typing import Final, NoReturn, cast
+from typing import Final, cast
 
 import attrs
 import h11
@@ -24,13 +24,12 @@ from wsproto.utilities import ProtocolError
 
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.host.tcp import set_up_tcp
+from groupcomm_tools.metrics_text import counter, gauge, metrics_text
+from groupcomm_tools.web.http import Http
 from groupcomm_tools.web.session import Daemon, open_session, serve_session
 from groupcomm_tools.web.websocket import PING_S, Left, WebSocket
 from groupcommd.http.turns import network_of
 from groupcommd.programs.local_users import tcp_user
-
-HEAD_BYTES: Final = 8_192
-"""The most bytes of the line and headers of a request."""
 
 BEGIN_S: Final = 10.0
 """The time from the connection to the open session, with TLS, HTTP and the daemon's admission."""
@@ -39,6 +38,15 @@ SHARE: Final = 4
 """One of this many places is the most for the connections of one network."""
 
 COOKIE: Final = "groupcomm_token"
+
+HELP: Final = {
+    "accepted": "Connections of browsers that were accepted.",
+    "requests": "Requests of browsers to their sessions.",
+    "events": "Events that were sent to browsers.",
+    "ended": "Connections of browsers that were refused or ended.",
+}
+"""What the counts are, by their names."""
+
 MODULE: Final = Path(__file__).with_name("groupcomm.js")
 
 
@@ -50,7 +58,7 @@ class WebOptions:
         daemon: where its sessions are.
         origins: the origins of the pages that may connect, such as ``https://shop.example``.
         page: a file to show; None for none.
-        tls: speaks TLS; None for none.
+        tls: speaks TLS at the begin; None for none.
         connections: the most of them.
         message_bytes: the most bytes of a message, either way.
     """
@@ -71,6 +79,7 @@ class WebServer:
         say: is told of what was refused or ended.
 
     Attributes:
+        tls: what speaks TLS with connections from now on; None for none.
         counts: of accepted connections, requests and events.
         ended: of connections that were refused or ended, by reason.
     """
@@ -78,6 +87,7 @@ class WebServer:
     def __init__(self, options: WebOptions, say: Callable[[str, str], None]) -> None:
         self._options = options
         self._say = say
+        self.tls = options.tls
         self._open: Counter[str] = Counter()  # by network
         self.counts: Counter[str] = Counter(accepted=0, requests=0, events=0)
         self.ended: Counter[str] = Counter()
@@ -133,16 +143,17 @@ class WebServer:
             with trio.move_on_after(BEGIN_S) as patience:
                 async with AsyncExitStack() as stack:
                     stream: trio.abc.Stream = plain
-                    if options.tls is not None:
-                        stream = trio.SSLStream(plain, options.tls, server_side=True)
-                    request, rest = await _read_request(stream)
+                    if self.tls is not None:
+                        stream = trio.SSLStream(plain, self.tls, server_side=True)
+                    http = Http(stream)
+                    request = await http.read()
                     if not _wants_websocket(request):
-                        await self._answer(stream, request, plain.socket.getpeername()[0])
+                        await self._answer(http, request, plain.socket.getpeername()[0])
                         return
-                    connection, token = await self._shake_hands(stream, request)
+                    connection, token = await self._shake_hands(http, request)
                     websocket = WebSocket(stream, connection, options.message_bytes)
-                    if rest:
-                        connection.receive_data(rest)
+                    if http.rest:
+                        connection.receive_data(http.rest)
                     opened = await open_session(websocket, options.daemon, token, stack)
                     patience.deadline = inf
                     await serve_session(websocket, *opened, self.counts, options.message_bytes)
@@ -155,9 +166,7 @@ class WebServer:
                 await websocket.close(left.code, str(left))
             raise left from None
 
-    async def _shake_hands(
-        self, stream: trio.abc.Stream, request: h11.Request
-    ) -> tuple[WSConnection, str]:
+    async def _shake_hands(self, http: Http, request: h11.Request) -> tuple[WSConnection, str]:
         """Accept a WebSocket; return it, and the token of its cookie, "" if there is none.
 
         A browser tells the origin of its page, which can be no other; the cookies of a program
@@ -166,42 +175,41 @@ class WebServer:
         headers = dict(request.headers)
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and origin not in self._options.origins:
-            await _refuse(stream, 403, "origin", f"pages of {origin} may not connect: --origin")
+            await http.refuse(403, "origin", f"pages of {origin} may not connect: --origin")
         handshake = WSConnection(ConnectionType.SERVER)
         try:
             handshake.initiate_upgrade_connection(list(request.headers), request.target)
             accepted = handshake.send(AcceptConnection())
         except (ProtocolError, h11.ProtocolError, ValueError) as error:
-            await _refuse(stream, 400, "http", str(error))
-        await stream.send_all(accepted)
+            await http.refuse(400, "http", str(error))
+        await http.stream.send_all(accepted)
         cookies: SimpleCookie = SimpleCookie()
         with suppress(CookieError):
             cookies.load(headers.get(b"cookie", b"").decode("latin-1") if origin else "")
         return handshake, cookies[COOKIE].value if COOKIE in cookies else ""
 
-    async def _answer(self, stream: trio.abc.Stream, request: h11.Request, host: str) -> None:
+    async def _answer(self, http: Http, request: h11.Request, host: str) -> None:
         path = request.target.partition(b"?")[0]
         if path == b"/groupcomm.js":
-            await _respond(stream, 200, MODULE.read_bytes(), "text/javascript")
+            await http.respond(200, MODULE.read_bytes(), "text/javascript")
         elif path == b"/" and self._options.page is not None:
-            await _respond(stream, 200, self._options.page.read_bytes(), "text/html")
+            await http.respond(200, self._options.page.read_bytes(), "text/html")
         elif path == b"/metrics" and ipaddress.ip_address(host).is_loopback:
-            await _respond(stream, 200, self.metrics().encode(), "text/plain")
+            await http.respond(200, self.metrics(), "text/plain")
         else:
-            await _refuse(stream, 404, "path", "there are /groupcomm.js, and WebSockets")
+            await http.refuse(404, "path", "there are /groupcomm.js, and WebSockets")
         self.ended["answered"] += 1
 
-    def metrics(self) -> str:
+    def metrics(self) -> bytes:
         """Return the counts, as Prometheus reads them."""
-        lines = ["# TYPE groupcomm_web_connections gauge"]
-        lines.append(f"groupcomm_web_connections {self._open.total()}")
+        open_now: dict[tuple[str, ...], float] = {(): self._open.total()}
+        rows = [gauge("groupcomm_web_connections", "Open connections.", (), open_now)]
         for name, count in self.counts.items():
-            lines.append(f"# TYPE groupcomm_web_{name}_total counter")
-            lines.append(f"groupcomm_web_{name}_total {count}")
-        lines.append("# TYPE groupcomm_web_ended_total counter")
-        for reason, count in self.ended.items():
-            lines.append(f'groupcomm_web_ended_total{{reason="{reason}"}} {count}')
-        return "\n".join(lines) + "\n"
+            counted: dict[tuple[str, ...], float] = {(): count}
+            rows.append(counter(f"groupcomm_web_{name}", HELP[name], (), counted))
+        ended = {(reason,): float(count) for reason, count in self.ended.items()}
+        rows.append(counter("groupcomm_web_ended", HELP["ended"], ("reason",), ended))
+        return metrics_text(rows)
 
 
 def _first(group: BaseExceptionGroup[Left | RemoteProtocolError]) -> Left:
@@ -212,32 +220,5 @@ def _first(group: BaseExceptionGroup[Left | RemoteProtocolError]) -> Left:
     return error if isinstance(error, Left) else Left("protocol", str(error), 1002)
 
 
-async def _read_request(stream: trio.abc.Stream) -> tuple[h11.Request, bytes]:
-    """Return the request of a connection, without a body, and what came behind it."""
-    http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
-    try:
-        while (event := http.next_event()) is h11.NEED_DATA:
-            http.receive_data(bytes(await stream.receive_some(HEAD_BYTES)))
-    except h11.RemoteProtocolError as error:
-        await _refuse(stream, error.error_status_hint, "http", str(error))
-    if not isinstance(event, h11.Request):
-        raise Left("gone", "the browser has gone")
-    return event, bytes(http.trailing_data[0])
-
-
 def _wants_websocket(request: h11.Request) -> bool:
     return dict(request.headers).get(b"upgrade", b"").lower() == b"websocket"
-
-
-async def _respond(stream: trio.abc.Stream, status: int, body: bytes, kind: str) -> None:
-    head = (
-        f"HTTP/1.1 {status} \r\nContent-Type: {kind}; charset=utf-8\r\nCache-Control: no-cache\r\n"
-        f"X-Content-Type-Options: nosniff\r\nContent-Length: {len(body)}\r\n"
-        "Connection: close\r\n\r\n"
-    )
-    await stream.send_all(head.encode() + body)
-
-
-async def _refuse(stream: trio.abc.Stream, status: int, reason: str, text: str) -> NoReturn:
-    await _respond(stream, status, f"groupcomm web: {text}\n".encode(), "text/plain")
-    raise Left(reason, text)
