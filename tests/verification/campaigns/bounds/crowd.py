@@ -57,8 +57,11 @@ JOINED: Final = bytes((Cause.JOIN.value, 1))
 AGREED: Final = ServiceLevel.AGREED
 SPREAD_HEAD: Final = struct.Struct("<I32siIi")
 WIDE: Final = 32
-ADMITTED: Final = b"\x05NULL \x01"
-"""The answer of Spread's daemon to a program that it admits; its version and a name follow."""
+METHODS: Final = b"\x05NULL "
+"""The answer of Spread's daemon to a program that may choose a method."""
+
+ADMITTED: Final = METHODS + b"\x01"
+"""Its answers until a program is admitted; its version and a name follow."""
 
 FLOOD: Final = 128
 """The messages of a flood that a program writes at once."""
@@ -242,8 +245,8 @@ class SpreadProgram(Program):
         self._buffer = bytearray()
         self._greeted = False
         self.waits = -1
-        hello = bytes((4, 4, 0, 1, len(self.user))) + self.user.encode()
-        self.write(hello + b"NULL".ljust(90, b"\0"))  # the choice of methods follows at once
+        self._chose = False
+        self.write(bytes((4, 4, 0, 1, len(self.user))) + self.user.encode())
 
     def _message(self, kind: int, groups: Sequence[bytes], data: bytes = b"") -> bytes:
         head = SPREAD_HEAD.pack(
@@ -289,6 +292,9 @@ class SpreadProgram(Program):
             size = len(ADMITTED) + 4
             if not ADMITTED.startswith(buffer[: len(ADMITTED)]):
                 raise ConnectionRefusedError(f"{self.user} is not admitted: {buffer!r}")
+            if not self._chose and len(buffer) >= len(METHODS):
+                self._chose = True
+                self.write(b"NULL".ljust(90, b"\0"))
             if len(buffer) < size or len(buffer) < size + buffer[size - 1]:
                 return
             at = size + buffer[size - 1]
