@@ -12,6 +12,11 @@ from groupcomm.sim.settings import plain_settings
 GROUPS = 150
 """Of each program: each daemon has one, which is in a group with the others besides."""
 
+MANY, AT_ONCE = 100_000, 250
+
+FIVEFOLD_US = 25
+"""Five times what a unit takes on the reference machine: in one step the tables take seconds."""
+
 SLOW_US = 4000
 """So a new daemon needs a token timeout of processor time for the tables of the others."""
 
@@ -31,15 +36,15 @@ def crowded() -> Cluster:
     return cluster
 
 
-def lose_and_return(cluster: Cluster) -> list[int]:
+def lose_and_return(cluster: Cluster, unit_us: int = SLOW_US) -> list[int]:
     """Kill a daemon and start it again, on slow machines; return how often each left a view."""
     before = departures(cluster)
-    slow_down(cluster, SLOW_US)
+    slow_down(cluster, unit_us)
     cluster.daemons[2].kill()
     cluster.run(16.0)
     cluster.daemons[2].boot()
     cluster.run(0.1)
-    slow_down(cluster, SLOW_US)
+    slow_down(cluster, unit_us)
     cluster.run(16.0)
     return [now - then for now, then in zip(departures(cluster), before, strict=True)]
 
@@ -77,6 +82,23 @@ def test_large_tables_end_no_view(crowded: Cluster, monkeypatch: pytest.MonkeyPa
         assert views["all"] == [("u0", "u1"), ("u0", "u1")]
         assert len(views) == GROUPS + 1
         assert all(found == [(f"u{at}",)] * 2 for name, found in views.items() if name != "all")
+
+
+@pytest.mark.verification
+def test_a_hundred_thousand_groups_end_no_view() -> None:
+    cluster = Cluster(plain_settings(daemons=3, seed=1))
+    cluster.run(1.0)
+    programs = [cluster.connect(f"u{at}", at % 3) for at in range(4 * 3)]
+    cluster.run(0.5)
+    for first in range(0, MANY // len(programs), AT_ONCE):
+        for at, program in enumerate(programs):
+            for number in range(first, first + AT_ONCE):
+                program.join(f"{at}/{number}")
+        cluster.run(0.5)
+    cluster.run(1.0)
+    assert sum(len(program.groups) for program in programs) >= MANY
+    assert lose_and_return(cluster, unit_us=FIVEFOLD_US) == [2, 2]
+    assert len(cluster.daemons[0].core.groups()) >= MANY * 2 // 3
 
 
 @pytest.mark.verification
