@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from groupcomm.errors import Code, ConfigError
+from groupcomm.host import addresses
 from groupcomm.session.frames import FrameKind, encode_hello
 from groupcomm_client.blocking import connect
 from groupcomm_client.spread_api.functions import _address
@@ -280,6 +281,7 @@ def test_a_program_is_never_led_to_a_port_that_anybody_could_have(
     """While no daemon runs another user may listen at 127.0.0.1:4803."""
     monkeypatch.delenv("GROUPCOMM_ADDRESS", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setattr(addresses, "SYSTEM_FOLDER", tmp_path / "service")  # this host may have one
     assert default_address() == str(tmp_path / "runtime" / "groupcomm" / "groupcomm.sock")
     for name in ("4803", "4803@localhost", ""):
         assert _address(name) is None, "the default address"
