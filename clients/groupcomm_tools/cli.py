@@ -273,6 +273,8 @@ def _run(options: argparse.Namespace) -> int:
     try:
         return int(options.run(options))
     except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is not None:  # others came of the end
+            raise KeyboardInterrupt from None
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]

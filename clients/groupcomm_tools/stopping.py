@@ -5,10 +5,13 @@ So whatever a command has started ends with it, and its files are removed.
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 
@@ -50,3 +53,14 @@ def stopped_by_signals() -> Iterator[Stop]:
     finally:
         for number in taken:
             signal.signal(number, before[number])
+
+
+def run_tasks(main: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
+    """Run the tasks of a command, which a signal ends where its main task waits.
+
+    Anywhere else a task could hold the interruption for an error of its own, and the command would
+    go on.
+    """
+    import trio  # noqa: PLC0415 - not all verbs need it
+
+    return trio.run(main, *arguments, restrict_keyboard_interrupt_to_checkpoints=True)

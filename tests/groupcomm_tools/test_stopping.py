@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trio
 
+from groupcomm_tools import cli
+from groupcomm_tools.commands import keygen
 from groupcomm_tools.local_cluster import LocalDaemon
 from groupcomm_tools.running_cluster import RunningCluster
-from groupcomm_tools.stopping import stopped_by_signals
+from groupcomm_tools.stopping import run_tasks, stopped_by_signals
 from tests.groupcomm_tools.shell import Shell
 
 PATIENCE_S = 60.0
@@ -85,6 +88,42 @@ def test_a_command_ends_at_signals_as_at_an_interrupt_unless_they_are_ignored() 
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_no_task_can_hold_an_interruption_for_an_error_of_its_own() -> None:
+    held = []
+
+    async def hold() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except BaseException as error:
+            held.append(error)
+        await trio.sleep_forever()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hold)
+
+    with pytest.raises(BaseExceptionGroup) as raised, stopped_by_signals():
+        run_tasks(main)
+    assert raised.value.subgroup(KeyboardInterrupt)
+    assert not held
+
+
+def test_errors_that_come_with_an_interruption_do_not_hide_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(options: object) -> int:
+        raise BaseExceptionGroup("", [ValueError(), BaseExceptionGroup("", [KeyboardInterrupt()])])
+
+    monkeypatch.setattr(keygen, "run", run)
+    assert cli.main(["keygen", "x.key"]) == 130
+    assert capsys.readouterr().err == "stopped\n"
+
+
+def test_commands_run_their_tasks_so() -> None:
+    folder = Path(keygen.__file__).parent
+    assert not [each.name for each in folder.glob("*.py") if "trio.run(" in each.read_text()]
 
 
 def test_daemons_and_their_http_end_with_a_program_that_is_killed() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import trio
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import (
@@ -31,6 +30,7 @@ from groupcomm_tools.bench.report import lines_of, page_of
 from groupcomm_tools.bench.runs import measure, open_daemons
 from groupcomm_tools.commands.options import add_level_option, changed_options, level_of
 from groupcomm_tools.pages.html_page import html
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import say
 from groupcomm_tools.topology import LINK_PACKET_BYTES, MAX_SITES, SHAPES
 
@@ -184,7 +184,7 @@ def run_rows(options: argparse.Namespace) -> int:
         " each row, in rounds through all; figures are medians, whiskers show least and most",
     )
     try:
-        trio.run(run_matrix, results, rounds, say)
+        run_tasks(run_matrix, results, rounds, say)
     finally:
         output.write_text(html(page_of(results, facts)), encoding="utf-8")
         say(f"{output} contains the page")
@@ -339,7 +339,7 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.receivers is None:
         plan = attrs.evolve(plan, receivers=len(options.address) or len(members_of(plan)))
-    rounds, floors = trio.run(_run, plan, options)
+    rounds, floors = run_tasks(_run, plan, options)
     if options.json:
         print(json.dumps({"machine": machine(), **as_json(rounds), **floor_json(floors)}))
     else:

@@ -14,6 +14,7 @@ from groupcomm_tools.chat.commands import COMMANDS, ChatCommands, InputLines
 from groupcomm_tools.chat.session import ChatSession, show
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import say, standard_input
 
 EXAMPLE: Final = "groupcomm chat room --user ann"
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     if options.group is None and not options.spuser:
         raise ConfigError("no group is named: groupcomm chat GROUP, or groupcomm chat --spuser")
     standard_input()
-    return 0 if trio.run(_run, options) else 1
+    return 0 if run_tasks(_run, options) else 1
 
 
 async def _run(options: argparse.Namespace) -> bool:

@@ -24,6 +24,7 @@ from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.names import check_group
 from groupcomm_client.coordination.limits import MAX_DATA_BYTES
 from groupcomm_tools.commands.guardian import guardian
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import Reports
 
 SHOWN_BYTES: Final = 500
@@ -221,7 +222,7 @@ class CommandProgram:
         """
         check_command(self._command)
         with self.reports:
-            trio.run(self.run)
+            run_tasks(self.run)
         if self._fault is not None:
             raise self._fault
 

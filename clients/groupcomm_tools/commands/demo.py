@@ -24,6 +24,7 @@ from groupcomm_client.connection import Connection
 from groupcomm_tools.commands.options import need_pyarrow
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_tools.recording.recorder_process import recorded
+from groupcomm_tools.stopping import run_tasks
 
 GROUP: Final = "demo"
 LOOK_S: Final = 0.005
@@ -211,7 +212,7 @@ def run(options: argparse.Namespace) -> int:
     if options.record is not None:
         need_pyarrow("writes Parquet")
     try:
-        return trio.run(_play, options, lines)
+        return run_tasks(_play, options, lines)
     except* BrokenPipeError:
         why = "the demo was stopped, as the reader of its output has ended"
         raise GroupCommError(f"{why}; read all of it") from None

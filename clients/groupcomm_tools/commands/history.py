@@ -27,6 +27,7 @@ from groupcomm_tools.commands.options import (
     without_repetitions,
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import Reports
 from groupcommd.host.process import raise_descriptor_limit
 
@@ -188,7 +189,7 @@ def _serve(options: argparse.Namespace) -> int:
         try:
             for damage in logs.damage:
                 reports.report({"event": "damage", "text": str(damage)})
-            trio.run(_run_archive, options, logs, reports.report)
+            run_tasks(_run_archive, options, logs, reports.report)
         finally:
             logs.close()
     return 0

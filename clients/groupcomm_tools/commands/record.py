@@ -22,6 +22,7 @@ from groupcomm_tools.commands.options import (
     add_reconnect_option,
     need_pyarrow,
 )
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import Reports
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         check_daemon(options)  # before the log exists: a log without a row is of no use
     with Reports(as_json=options.json) as reports:
         recorder = _make_recorder(options, groups, reports.report)
-        trio.run(_run, options, groups, recorder)
+        run_tasks(_run, options, groups, recorder)
         end = {"event": "end", "messages": recorder.count}
         reports.report({**end, "text": f"{recorder.count} messages are in {options.store}"})
     return 0

@@ -12,6 +12,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_file, natural, not_negative, positive, probability
 from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.relay import Line, Pair, Relay
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import Reports
 from groupcomm_tools.topology import Topology, make_line
 from groupcommd.config.config_file import read_addresses, read_sites
@@ -81,7 +82,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Relay until ^C, or until standard input says ``quit``; return 0."""
-    trio.run(_run, options)
+    run_tasks(_run, options)
     return 0
 
 

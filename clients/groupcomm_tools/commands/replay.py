@@ -4,8 +4,6 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import LEVEL_NAMES, existing_folder, level_name, one_or_more
 from groupcomm.level import ServiceLevel
@@ -13,6 +11,7 @@ from groupcomm.names import check_destination
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.log import FROM_HELP, Damages, batches_from
 from groupcomm_tools.commands.options import add_connection_options, need_pyarrow
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import say
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         level=None if options.level is None else ServiceLevel[options.level.upper()],
         count=options.count,
     )
-    trio.run(_run, options, replay)
+    run_tasks(_run, options, replay)
     if options.json:
         print(json.dumps({"sent": replay.sent, "gaps": replay.gaps, "left_out": replay.left_out}))
     else:

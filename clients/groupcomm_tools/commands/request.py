@@ -5,8 +5,6 @@ import json
 import sys
 from typing import Final
 
-import trio
-
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import positive
 from groupcomm.names import check_group
@@ -14,6 +12,7 @@ from groupcomm_client.coordination import calling
 from groupcomm_client.coordination.requests import REPLY_S, Replies
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import say, standard_input
 
 EXAMPLE: Final = "groupcomm request loud hello"
@@ -48,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
     group = check_group(options.group)
     data = options.text.encode() if options.text is not None else standard_input().buffer.read()
     if options.all:
-        return _print_all(options, trio.run(_call_all, options, group, data))
-    reply = trio.run(_call, options, group, data)
+        return _print_all(options, run_tasks(_call_all, options, group, data))
+    reply = run_tasks(_call, options, group, data)
     if options.json:
         print(json.dumps(_as_json(reply), ensure_ascii=False))
     else:

@@ -19,6 +19,7 @@ from groupcomm.host.option_types import daemon_addresses, existing_file, whole_n
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.credentials import CERTIFICATE_VARIABLE, KEY_VARIABLE, TOKEN_VARIABLE
 from groupcomm_client.targets import default_address
+from groupcomm_tools.stopping import run_tasks
 from groupcomm_tools.terminal import Reports
 from groupcommd.host.bounded_log import BoundedLog
 from groupcommd.host.process import raise_descriptor_limit
@@ -106,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"WebSockets need wsproto: {install_hint('web')}") from None
     for variable in (TOKEN_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE):
         os.environ.pop(variable, None)  # no browser may go by another one's rights
-    trio.run(_serve, options.listen, web_options(options), options.certificate, options.key)
+    run_tasks(_serve, options.listen, web_options(options), options.certificate, options.key)
     return 0
 
 

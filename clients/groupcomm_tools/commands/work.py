@@ -22,6 +22,7 @@ from groupcomm_tools.commands.children import (
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.metrics_text import gauge, print_metrics
+from groupcomm_tools.stopping import run_tasks
 
 EXAMPLE: Final = "groupcomm work pages --name printers --at-once 2 -- lp -"
 
@@ -109,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
             " --discard"
         )
     if looks:
-        trio.run(look, options)
+        run_tasks(look, options)
     else:
         Working(options).play()
     return 0
