@@ -104,8 +104,12 @@ def test_no_task_can_hold_an_interruption_for_an_error_of_its_own() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hold)
 
-    with pytest.raises(BaseExceptionGroup) as raised, stopped_by_signals():
-        run_tasks(main)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark changes it
+    try:
+        with pytest.raises(BaseExceptionGroup) as raised, stopped_by_signals():
+            run_tasks(main)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert raised.value.subgroup(KeyboardInterrupt)
     assert not held
 
