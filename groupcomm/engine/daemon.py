@@ -305,8 +305,7 @@ class DaemonCore:
         """
         if not self.leaving.begun:
             self.leaving.begun = True
-            self.drain.end()
-            self.sessions.close_all("the daemon is being stopped")
+            self.sessions.close_all(self.drain.end())
             self.submitter.wake()
             self.deadline = self._now
 

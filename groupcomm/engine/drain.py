@@ -7,6 +7,7 @@ whatever programs do. The session of the operator who watches does not hold it u
 """
 
 from math import inf
+from typing import Final
 
 import attrs
 
@@ -14,6 +15,12 @@ from groupcomm.engine.inputs import DrainRequested
 from groupcomm.engine.news import DrainBegun, DrainOver
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.session.daemon_session import DaemonSession
+
+STOPPED: Final = "the daemon is being stopped"
+"""What sessions are told that end with their daemon."""
+
+STOPPED_EMPTY: Final = f"{STOPPED}: no program is left"
+"""What the operator's session is told if its daemon leaves as all others have gone."""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,12 +72,14 @@ class Drain:
         """Return whether the daemon is to leave now; call it in each step."""
         return self.due < inf and (now >= self.due or not self._present())
 
-    def end(self) -> None:
-        """Note that the daemon leaves, for whatever reason."""
-        if self.due < inf:
-            self.due = inf
-            status = self.status(0.0)
-            self.news.append(DrainOver(gone=status.gone, staying=status.staying))
+    def end(self) -> str:
+        """Note that the daemon leaves, for whatever reason; return what to tell its sessions."""
+        if self.due == inf:
+            return STOPPED
+        self.due = inf
+        status = self.status(0.0)
+        self.news.append(DrainOver(gone=status.gone, staying=status.staying))
+        return STOPPED if status.staying else STOPPED_EMPTY
 
     def _present(self) -> list[DaemonSession]:
         """Return the sessions of programs that are still here."""

@@ -6,15 +6,21 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm.events import MemberId, Message
+from groupcomm.events import DaemonStopping, MemberId, Message
 from groupcomm.level import ServiceLevel
+from groupcomm_client.blocking import connect
 from groupcomm_client.targets import not_admitted
+from groupcomm_tools import cli
+from groupcomm_tools.commands import drain
 from groupcomm_tools.message_format import MessageFormat
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_tools.shell import Shell, finish
@@ -136,6 +142,33 @@ def test_sub_goes_on_at_another_daemon_and_status_names_the_lost_one(
     cluster.start("a")
     cluster.settle()
     assert "majority  yes: 2 of 2 daemons are in the view\n" in both.tell("status")[1]
+
+
+def test_a_program_that_goes_just_before_the_daemon_was_not_left(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(drain, "POLL_S", 1.0)  # one question, and none behind it
+    address = cluster.address("a")
+
+    def go_soon() -> None:
+        with connect(address) as connection:
+            ready.set()
+            while not isinstance(connection.receive(), DaemonStopping):
+                pass
+            time.sleep(0.3)
+
+    ready = threading.Event()
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(go_soon)
+        assert ready.wait(20.0)
+        assert cli.main(["drain", "--within-s", "20", "--json", "--address", address]) == 0
+        done.result()
+    first, last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["gone"], len(first["staying"]), first["over"]) == (0, 1, False)
+    assert (last["gone"], last["staying"], last["over"]) == (1, [], True)
+    cluster.settle("b")
+    cluster.start("a")
+    cluster.settle()
 
 
 def test_a_drain_moves_who_follows_and_ends_who_does_not(

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any, Final
 
+from groupcomm.engine.drain import STOPPED_EMPTY
 from groupcomm.errors import SessionEnded
 from groupcomm.host.option_types import not_negative
 from groupcomm.visible import visible
@@ -62,7 +63,9 @@ def _follow(connection: BlockingConnection, *, as_json: bool) -> dict[str, Any]:
                     shown = last
                     _show(last, as_json=as_json, over=False)
             time.sleep(POLL_S)
-    except SessionEnded:  # the daemon has ended, so no other program is waited for
+    except SessionEnded as end:  # the daemon has ended, so no other program is waited for
+        if str(end).endswith(STOPPED_EMPTY):  # they went after the last question
+            last |= {"gone": last["gone"] + len(last["staying"]), "staying": []}
         return last
 
 

@@ -15,6 +15,7 @@ from groupcomm.engine import (
     EndReason,
     LeaveRequested,
 )
+from groupcomm.engine.drain import STOPPED, STOPPED_EMPTY
 from groupcomm.engine.intake import STEP_WORK
 from groupcomm.errors import Code
 from groupcomm.events import Closed, Connected, DaemonStopping, Event, Message
@@ -171,6 +172,19 @@ def test_it_leaves_when_the_time_is_up(at: float) -> None:
     clients.step_once(now=at)
     assert leaves(clients) == (at >= 30.0)
     assert isinstance(clients.heard(one)[-1], Closed) == leaves(clients)
+
+
+@pytest.mark.parametrize("goes", [True, False])
+def test_the_operator_is_told_whether_a_program_was_left(goes: bool) -> None:
+    clients = Clients()
+    operator, one = clients.connect("operator"), clients.connect("u")
+    clients.step(DRAIN)
+    if goes:
+        clients.step(ClientGone(one))
+    clients.step_once(now=30.0)
+    last = clients.heard(operator)[-1]
+    assert isinstance(last, Closed)
+    assert last.reason == (STOPPED_EMPTY if goes else STOPPED)
 
 
 def test_a_daemon_that_is_told_to_leave_meanwhile_leaves_now() -> None:

@@ -13,6 +13,7 @@ from groupcomm.engine import (
     Output,
     ProgramSettings,
 )
+from groupcomm.engine.drain import STOPPED
 from groupcomm.engine.intake import STEP_WORK
 from groupcomm.engine.probe import NoProbe
 from groupcomm.engine.sessions import LocalSessions
@@ -160,13 +161,13 @@ def test_a_daemon_that_leaves_admits_nobody_and_says_why() -> None:
     clients = Clients()
     one = clients.connect("u")
     sessions = clients.core.sessions
-    sessions.close_all("the daemon is being stopped")
+    sessions.close_all(STOPPED)
     late = clients.start("v")
     sessions.accept(clients.said(late))
     sessions.intake.serve(0.0)
     for number, code in ((one, Code.CONNECTION_CLOSED), (late, Code.REJECT_STOPPING)):
         (closed,) = clients.heard(number)
-        assert closed == Closed(code=code, reason="the daemon is being stopped")
+        assert closed == Closed(code=code, reason=STOPPED)
 
 
 @pytest.mark.parametrize(("at", "within_s"), [(8.0, 3.0), (4.0, 0.0)])
