@@ -162,6 +162,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.verification.campaigns.growing --rate 1000 --kills 20
 	@$(PYTHON) -m tests.verification.campaigns.rolling_upgrade --rounds 3
 	@$(PYTHON) -m tests.verification.campaigns.containers
+	@$(PYTHON) -m tests.verification.campaigns.pods
 	@$(PYTHON) -m tests.verification.campaigns.deployment
 	@$(PYTHON) -m tests.verification.campaigns.bus1 --seconds 60
 	@$(PYTHON) -m tests.verification.campaigns.memory
