@@ -369,6 +369,36 @@ async def test_page_module_and_metrics_are_files(plant: Plant, tmp_path: Path) -
             assert found in b"".join([part async for part in stream])
 
 
+@pytest.mark.parametrize("method", ["HEAD", "POST", "CONNECT", "OPTIONS", "PUT", "X"])
+async def test_what_is_no_get_is_answered_and_ends_nothing_else(plant: Plant, method: str) -> None:
+    async with opened(plant.local) as web:
+        ann = await web.client()
+        for version in ("1.0", "1.1"):
+            stream = await web.stream()
+            lines = (
+                f"{method} /groupcomm.js HTTP/{version}\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+            )
+            await stream.send_all(lines.encode())
+            answer = b"".join([part async for part in stream])
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200" if method == "HEAD" else b"HTTP/1.1 405"), answer
+            assert (body == b"") == (method == "HEAD")
+        assert await ann.ask("join", group="g")
+        assert not web.web.ended["fault"]
+
+
+async def test_a_fault_in_one_connection_ends_no_other_one(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(plant.local) as web:
+        ann = await web.client()
+        monkeypatch.setattr(server, "MODULE", None)
+        stream = await web.stream()
+        await stream.send_all(b"GET /groupcomm.js HTTP/1.1\r\nHost: x\r\n\r\n")
+        await web.until_ended(fault=1)
+        assert await ann.ask("join", group="g")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -21,6 +21,7 @@ class Http:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
+        self._asks_head = False
 
     @property
     def rest(self) -> bytes:
@@ -40,6 +41,9 @@ class Http:
             await self.refuse(error.error_status_hint, "http", str(error))
         if not isinstance(event, h11.Request):
             raise Left("gone", "the browser has gone")
+        self._asks_head = event.method == b"HEAD"
+        if event.method not in (b"GET", b"HEAD"):
+            await self.refuse(405, "http", "ask with GET")
         return event
 
     async def respond(self, status: int, body: bytes, kind: str) -> None:
@@ -51,12 +55,8 @@ class Http:
             ("Content-Length", str(len(body))),
             ("Connection", "close"),
         ]
-        events = (
-            h11.Response(status_code=status, headers=headers),
-            h11.Data(data=body),
-            h11.EndOfMessage(),
-        )
-        await self.stream.send_all(b"".join(self._http.send(event) or b"" for event in events))
+        sent = self._http.send(h11.Response(status_code=status, headers=headers)) or b""
+        await self.stream.send_all(sent if self._asks_head else sent + body)
 
     async def refuse(self, status: int, reason: str, text: str) -> NoReturn:
         """Answer that it is refused.

@@ -108,6 +108,9 @@ class WebServer:
             self._note(lefts)
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             self.ended["gone"] += 1
+        except* Exception as errors:  # a fault of ours ends no other connection
+            self.ended["fault"] += 1
+            self._say("fault", f"internal error: {_single(errors)!r}")
         finally:
             await trio.aclose_forcefully(stream)
 
@@ -212,11 +215,16 @@ class WebServer:
         return metrics_text(rows)
 
 
-def _first(group: BaseExceptionGroup[Left | RemoteProtocolError]) -> Left:
-    """Return the first reason of those for which tasks have ended a connection."""
-    error: BaseException = group
+def _single(error: BaseException) -> BaseException:
+    """Return the first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    return error
+
+
+def _first(group: BaseExceptionGroup[Left | RemoteProtocolError]) -> Left:
+    """Return the first reason of those for which tasks have ended a connection."""
+    error = _single(group)
     return error if isinstance(error, Left) else Left("protocol", str(error), 1002)
 
 
