@@ -153,6 +153,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.verification.campaigns.spark_workers
 	@$(PYTHON) -m tests.verification.campaigns.junk --rate 100000 --half-open 10000
 	@$(PYTHON) -m tests.verification.campaigns.rude_programs --rounds 5
+	@$(PYTHON) -m tests.verification.campaigns.rude_browsers --conversations 20000
 	@$(PYTHON) -m tests.verification.campaigns.bounds --rounds 3
 	@$(PYTHON) -m tests.verification.campaigns.http_load --rounds 3
 	@$(PYTHON) -m tests.verification.campaigns.differing_files --seconds 60
