@@ -44,10 +44,11 @@ def command(text: str) -> list[str]:
 
 
 def test_there_are_only_instructions_that_each_builder_knows() -> None:
-    known = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE"}
+    known = {"FROM", "ARG", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE"}
     known |= {"HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT"}
     assert {line.split()[0] for line in LINES} == known
     assert LINES[0].startswith("FROM ")
+    assert of("ARG") == ["MORE="]
 
 
 def test_what_it_copies_and_installs_from_is_there() -> None:
@@ -56,8 +57,8 @@ def test_what_it_copies_and_installs_from_is_there() -> None:
         inside = "--from=build" in text
         assert all(inside or (ROOT / source).exists() for source in sources), text
     files = re.findall(r"--requirement (\S+)", " ".join(of("RUN")))
-    assert files == [".ci/lock/build.txt", ".ci/lock/base.txt"]
-    for name in files:
+    assert files == [".ci/lock/build.txt", ".ci/lock/base.txt", ".ci/lock/$MORE.txt}"]
+    for name in (*files[:2], ".ci/lock/tools.txt"):
         assert "--hash=sha256:" in (ROOT / name).read_text()
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     locked = (ROOT / files[0]).read_text()
