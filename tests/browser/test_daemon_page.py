@@ -77,6 +77,8 @@ def test_a_daemon_is_killed_and_the_page_shows_it(
     page.wait_for_selector("[data-daemon=mill][data-state=in]")
     assert page.inner_text("#state") == "3 of 3 daemons"
     assert page.inner_text("#majority") == "majority"
+    short = page.evaluate("labels(['press', 'control-hall-1', 'control-hall-2'])")
+    assert list(short.values()) == ["press", "…hall-1", "…hall-2"]
     cluster["mill"].kill()
     page.wait_for_selector("[data-daemon=mill][data-state=out]")
     page.wait_for_function("document.querySelector('#state').innerText === '2 of 3 daemons'")

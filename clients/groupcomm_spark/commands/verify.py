@@ -70,10 +70,12 @@ def _print_verdict(verdict: "Verdict", seconds: float) -> None:
         print(f"{count} {name}")
     for note in verdict.notes:
         print(note)
+    broken = sum(verdict.counts.values())
+    print(f"{broken} violations" if broken else "no violation: every promise holds")
     levels = ", ".join(f"{count} {level}" for level, count in sorted(verdict.compared.items()))
     print(
         f"{len(verdict.logs)} logs, {verdict.rows} rows in {seconds:.1f} s"
         f" ({verdict.rows / max(seconds, 1e-9):.0f} rows/s): {levels or 'none'} compared,"
         f" {verdict.alone} promised to no other log, causes of {verdict.causal_checked} checked"
-        f" and of {verdict.causal_unknown} not known, {sum(verdict.counts.values())} violations"
+        f" and of {verdict.causal_unknown} not known"
     )

@@ -73,17 +73,22 @@ ROWS: Final = 50
 """The most rows of a table; a table says how many it leaves out."""
 
 _STYLE: Final = """\
-body{font-family:system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#222}
-h1{margin-bottom:.2em}h2{margin-top:2em;border-bottom:1px solid #ddd;padding-bottom:.2em}
-svg{max-width:100%;height:auto;vertical-align:top}.told{color:#555}.none{color:#777;font-style:italic}
+:root{color-scheme:light dark;--text:#222;--soft:#555;--line:#ddd;--faint:#eee;--bad:#b00020}
+@media(prefers-color-scheme:dark){:root{--text:#eceff3;--soft:#a2abb8;--line:#2c323b;--faint:#22272f;--bad:#ff8d84}
+body{background:#101317}svg{border-radius:.5em}}
+body{font-family:system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;
+color:var(--text)}
+h1{margin-bottom:.2em}h2{margin-top:2em;border-bottom:1px solid var(--line);padding-bottom:.2em}
+svg{max-width:100%;height:auto;vertical-align:top}.told{color:var(--soft)}
+.none{color:var(--soft);font-style:italic}
 .cards{display:flex;flex-wrap:wrap;gap:1em;margin:1em 0}
-.card{border:1px solid #ddd;border-radius:.5em;padding:.6em 1em;min-width:8em}
+.card{border:1px solid var(--line);border-radius:.5em;padding:.6em 1em;min-width:8em}
 .card b{display:block;font-size:1.5em}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.92em}
-th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}
+th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid var(--faint);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}
 td.text,th.text{text-align:left;white-space:normal}
-details{margin:.6em 0}summary{cursor:pointer;font-weight:600}.warn{color:#b00020}
+details{margin:.6em 0}summary{cursor:pointer;font-weight:600}.warn{color:var(--bad)}
 """
 
 _KINDS: Final = {

@@ -3,6 +3,7 @@
 const byId = (id) => document.getElementById(id);
 const tip = byId("tip");
 let pending = false;
+if (matchMedia("(max-width: 700px)").matches) byId("signs").open = false; // a phone shows the diagram first
 
 function redraw() {
   if (pending) return;
