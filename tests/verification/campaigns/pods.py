@@ -34,7 +34,7 @@ from groupcomm.host.key_file import write_key_file
 from groupcomm_client import Connection, Reconnected, connect
 from groupcommd.programs.token_file import add_token
 from tests.groupcommd.namespaces import why_not
-from tests.verification.campaigns.peers.nodes import Node, open_nodes
+from tests.verification.campaigns.peers.nodes import Node, open_nodes, run
 
 MANIFEST: Final = Path("daemon/packages/kubernetes/groupcomm.yaml")
 ENTRY: Final = ("groupcommd", "--config", "/etc/groupcomm/cluster.toml")
@@ -102,7 +102,7 @@ class Pod:
             f"PATH={Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
         )
         hosts = folder / "hosts"
-        _run(*node.prefix, "mount", "--bind", str(hosts), "/etc/hosts")
+        run(*node.prefix, "mount", "--bind", str(hosts), "/etc/hosts")
 
     @property
     def address(self) -> str:
@@ -130,7 +130,7 @@ class Pod:
 
     async def start(self) -> None:
         """Run the init container and the daemon, and wait until the pod is ready."""
-        _run(*self.command("sh", "-ec", self._inside(self._manifest.script)))
+        run(*self.command("sh", "-ec", self._inside(self._manifest.script)))
         words = [self._inside(word) for word in (*ENTRY, "--name", self.name)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self.command(*words), stdout=log, stderr=log)
@@ -324,7 +324,7 @@ class Plant:
             async with self.step(f"{pod.name} is added"):
                 where = f"{pod.name}.groupcomm:4803"
                 words = ("daemons", "add", pod.name, "--site", "local", "--address", where)
-                _run(*self.pods[0].command("groupcomm", *words))
+                run(*self.pods[0].command("groupcomm", *words))
                 self.configure(len(self.pods) + 1)
                 await self.begin(pod, tasks)
 
@@ -334,14 +334,8 @@ class Plant:
             pod = self.pods[-1]
             async with self.step(f"{pod.name} is removed") as figures:
                 await self.end(pod, figures)
-                _run(*self.pods[0].command("groupcomm", "daemons", "remove", pod.name))
+                run(*self.pods[0].command("groupcomm", "daemons", "remove", pod.name))
                 self.configure(len(self.pods))
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise GroupCommError(f"{' '.join(command)} fails: {done.stderr.strip()}")
 
 
 async def campaign(folder: Path, count: int, rate: float) -> Plant:

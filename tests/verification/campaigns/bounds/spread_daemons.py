@@ -3,7 +3,6 @@
 Each is a segment of its own: on one host a segment has one port, and so has a daemon's socket.
 """
 
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -13,18 +12,12 @@ from typing import Final
 import attrs
 
 from groupcomm_tools.bench.runs import cpu_s
+from groupcomm_tools.local_cluster import free_ports
 from tests.verification.campaigns.peers import spread
 from tests.verification.campaigns.peers.launching import open_server
 from tests.verification.campaigns.programs import until
 
 COUNT: Final = 3
-REST: Final = """
-DebugFlags = {{ PRINT EXIT }}
-MaxSessionMessages = 200000
-DaemonUser = root
-DaemonGroup = root
-RuntimeDir = {folder}
-"""
 
 
 @attrs.frozen
@@ -51,14 +44,13 @@ async def open_spread() -> AsyncIterator[SpreadDaemons]:
     Raises:
         GroupCommError: they do not start, or do not find each other.
     """
-    places = [
-        (f"n{at}", f"127.0.0.{at}", _free_port(f"127.0.0.{at}")) for at in range(1, COUNT + 1)
-    ]
+    ports = free_ports("127.0.0.1", COUNT)
+    places = [(f"n{at}", f"127.0.0.{at}", port) for at, port in enumerate(ports, 1)]
     with TemporaryDirectory(prefix="groupcomm-") as name:
         folder = Path(name)
         file = folder / "spread.conf"
         segments = [f"Spread_Segment {ip}:{port} {{\n  {n} {ip}\n}}\n" for n, ip, port in places]
-        file.write_text("".join(segments) + REST.format(folder=folder))
+        file.write_text("".join(segments) + spread.SETTINGS.format(folder=folder))
         logs = [folder / f"{n}.log" for n, _, _ in places]
         async with AsyncExitStack() as stack:
             found = SpreadDaemons([f"/tmp/{port}" for _, _, port in places], [])
@@ -73,13 +65,3 @@ async def open_spread() -> AsyncIterator[SpreadDaemons]:
                 lambda: all(spread.members(log) == COUNT for log in logs),
             )
             yield found
-
-
-def _free_port(ip: str) -> int:
-    """Return a port that is free for UDP and TCP, as are the next three, which Spread uses."""
-    while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as first:
-            first.bind((ip, 0))
-            port: int = first.getsockname()[1]
-            if port % 4 == 0 and port < 65_530:
-                return port

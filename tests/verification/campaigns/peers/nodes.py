@@ -39,7 +39,7 @@ class Node:
 
     def plug(self, network: int, *, up: bool) -> None:
         """Put the cable to a network in, or pull it."""
-        _run(*self.prefix, *_words(f"ip link set eth{network} {'up' if up else 'down'}"))
+        run(*self.prefix, *_words(f"ip link set eth{network} {'up' if up else 'down'}"))
 
     def delay(self, ms: float) -> bool:
         """Delay its frames on its first network; return False if this system cannot."""
@@ -74,13 +74,13 @@ def open_nodes(
         switch = stack.enter_context(_namespaces(()))
         for network in range(networks):
             at_switch = ("nsenter", f"--target={switch}", "--net")
-            _run(*at_switch, *_words(f"ip link add br{network} type bridge"))
-            _run(*at_switch, *_words(f"ip link set br{network} up"))
+            run(*at_switch, *_words(f"ip link add br{network} type bridge"))
+            run(*at_switch, *_words(f"ip link set br{network} up"))
         nodes = []
         for index in range(count):
             holder = stack.enter_context(_namespaces(private))
             addresses = [f"{_SUBNETS}.{network}.{index + 1}" for network in range(networks)]
-            _run("nsenter", f"--target={holder}", "--net", *_words("ip link set lo up"))
+            run("nsenter", f"--target={holder}", "--net", *_words("ip link set lo up"))
             for network, address in enumerate(addresses):
                 _plug(switch, holder, index, network, address, mtu)
             nodes.append(_node(holder, addresses))
@@ -93,7 +93,7 @@ def _open_wired(count: int, mtu: int, private: Sequence[str], wire: Wire) -> Ite
     with ExitStack() as stack:
         holders = [stack.enter_context(_namespaces(private)) for _ in range(count)]
         for holder in holders:
-            _run("nsenter", f"--target={holder}", "--net", *_words("ip link set lo up"))
+            run("nsenter", f"--target={holder}", "--net", *_words("ip link set lo up"))
         places = {holder: f"{_SUBNETS}.0.{at}" for at, holder in enumerate(holders, 1)}
         command = [
             *(sys.executable, "-m", "tests.verification.campaigns.wire", f"--mtu={mtu}"),
@@ -138,17 +138,22 @@ def _plug(switch: int, holder: int, index: int, network: int, address: str, mtu:
     at_switch = ("nsenter", f"--target={switch}", "--net")
     at_node = ("nsenter", f"--target={holder}", "--net")
     ends = f"ip link add {port} mtu {mtu} type veth peer name {end} mtu {mtu} netns {holder}"
-    _run(*at_switch, *_words(ends))
-    _run(*at_switch, *_words(f"ip link set {port} master br{network} up"))
-    _run(*at_node, *_words(f"ip addr add {address}/24 dev {end}"))
-    _run(*at_node, *_words(f"ip link set {end} up"))
+    run(*at_switch, *_words(ends))
+    run(*at_switch, *_words(f"ip link set {port} master br{network} up"))
+    run(*at_node, *_words(f"ip addr add {address}/24 dev {end}"))
+    run(*at_node, *_words(f"ip link set {end} up"))
 
 
 def _words(command: str) -> list[str]:
     return command.split()
 
 
-def _run(*command: str) -> None:
+def run(*command: str) -> None:
+    """Run a command to its end.
+
+    Raises:
+        GroupCommError: it fails; the text has what it said.
+    """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise GroupCommError(f"{' '.join(command)} fails: {done.stderr.strip()}")

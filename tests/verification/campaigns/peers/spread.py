@@ -42,14 +42,20 @@ _SETTLED_S: Final = 1.0
 _BY_LINES: Final = ("stdbuf", "--output=L")
 """Has the daemon write its log line by line."""
 
-_CONFIGURATION: Final = """Spread_Segment {segment}:{port} {{
-{nodes}}}
-DebugFlags = {{ PRINT EXIT }}
+SETTINGS: Final = """DebugFlags = {{ PRINT EXIT }}
 MaxSessionMessages = 200000
 DaemonUser = root
 DaemonGroup = root
 RuntimeDir = {folder}
 """
+"""The lines of a configuration behind its segments; `members` reads what the flags have logged."""
+
+_CONFIGURATION: Final = (
+    """Spread_Segment {segment}:{port} {{
+{nodes}}}
+"""
+    + SETTINGS
+)
 
 
 class SpreadClient(Client):
