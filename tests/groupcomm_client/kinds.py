@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import trio
@@ -24,6 +25,27 @@ async def until_accepted(kind: Any, connection: Any) -> None:
     """Wait until nothing is in doubt; the daemon says so a little later. No event may come."""
     while connection.in_doubt:
         assert await kind.receive(connection, 0.05) is None
+
+
+@contextmanager
+def once_sent(connection: Any, act: Callable[[], None]) -> Iterator[None]:
+    """In this block, act once a message is in doubt: a daemon that stands still has it.
+
+    A connection with a thread would otherwise notice the end of a daemon before it sends.
+    """
+
+    def wait() -> None:
+        until = time.monotonic() + PATIENCE_S
+        while not connection.in_doubt and time.monotonic() < until:
+            time.sleep(0.001)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def sorted_options(options: dict[str, Any]) -> dict[str, Any]:

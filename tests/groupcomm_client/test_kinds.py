@@ -11,7 +11,7 @@ from groupcomm.events import Cause, DaemonView, GroupView, Message, Undeliverabl
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import blocking
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of, until_accepted
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of, once_sent, until_accepted
 
 MOMENT_S: Final = 0.2
 
@@ -255,8 +255,8 @@ def test_the_end_of_the_daemon_is_reported(kind: Kind) -> None:
         async with kind.connect(alone.address("a")) as ann:
             await ann.join("g")
             await next_of(kind, ann, DaemonView)
-            alone.kill("a")
-            with pytest.raises(OrderUnknown):
+            alone.pause("a")
+            with once_sent(ann, lambda: alone.kill("a")), pytest.raises(OrderUnknown):
                 await ann.multicast_ordered("g", b"x")
             with pytest.raises(SessionEnded, match="connection to the daemon was lost"):
                 await next_of(kind, ann, Undeliverable)

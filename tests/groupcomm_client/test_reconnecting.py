@@ -13,7 +13,7 @@ from groupcomm.errors import CannotConnect, LocalProtocolError, OrderUnknown, Se
 from groupcomm.events import GroupView, Message
 from groupcomm_client import Reconnected
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
-from tests.groupcomm_client.kinds import Kind, until_accepted
+from tests.groupcomm_client.kinds import Kind, once_sent, until_accepted
 
 PATIENCE_S = 20.0
 
@@ -82,9 +82,8 @@ def test_what_was_sent_is_in_doubt_until_it_is_accepted(kind: Kind, cluster: Loc
             await ann.multicast("g", b"x")
             await until(kind, ann, Message)
             await until_accepted(kind, ann)
-            cluster["a"].signal(signal.SIGSTOP)  # it must get the message before it ends
-            threading.Timer(0.2, cluster["a"].kill).start()
-            with pytest.raises(OrderUnknown):
+            cluster["a"].signal(signal.SIGSTOP)
+            with once_sent(ann, cluster["a"].kill), pytest.raises(OrderUnknown):
                 await ann.multicast_ordered("g", b"y")
             start = starting(cluster["a"])
             await ann.multicast("g", b"z")  # this message waits for the next session
