@@ -38,8 +38,8 @@ SIMULATED = [path for path in SOURCES if path.parent in (LESSONS, *LESSONS.glob(
 
 CONTRACT = frozenset(
     """
-    command deadline groups heard members next_connection note_heartbeat pop_output programs report
-    status why_name_taken
+    command deadline groups heard members next_connection note_heartbeat pop_output programs
+    programs_status report status why_name_taken
     """.split()  # noqa: SIM905
 )
 """The attributes of a core that the daemon may use, besides `drive`: see

@@ -455,11 +455,12 @@ class Service:
             self.connections.inputs.append(PathMeasured(found))
 
     def _check(self, now: float) -> Status:
-        status = self.core.status(now, least_output=SLOW_BYTES)  # else a row for each program
+        status = self.core.status(now)
+        slow = self.core.programs_status(least_output=SLOW_BYTES).sessions
         self._differences.check(status)
         self._versions.check(status)
         self._solitude.check(status, {**self.config.addresses, **self.config.located})
-        self._watch.check(status)
+        self._watch.check(status, slow)
         self._disk.check(status)
         self._check_junk(status)
         return status

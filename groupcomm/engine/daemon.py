@@ -10,8 +10,8 @@ the ring act once. Then, with the datagrams sent, `deliver` delivers everything 
 work for a burst is done once, not per datagram, and no daemon waits for another one's clients.
 
 A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline`,
-`next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `programs`, `groups`,
-`members` and `heard`.
+`next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `programs`,
+`programs_status`, `groups`, `members` and `heard`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from groupcomm.engine.parts import Parts
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.roster import EndRemoved, FloodRoster, TellRoster, UseRoster
 from groupcomm.engine.stalls import Stalls
-from groupcomm.engine.status import SessionStatus, Status, make_status
+from groupcomm.engine.status import ProgramsStatus, SessionStatus, Status, make_status
 from groupcomm.engine.view import ViewState
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.table import Member
@@ -338,6 +338,7 @@ class DaemonCore:
         if session is None:
             return []
         parts = session.pop_output(limit, self._now)
+        self.sessions.busy.note_read(session)
         blocked = self.view_state is not None and self.view_state.ring.flow.blocked
         if blocked and not self.sessions.slow_receivers:
             self.deadline = self._now
@@ -365,10 +366,14 @@ class DaemonCore:
         """Return those of these sessions whose programs are there."""
         return self.sessions.programs(connections)
 
-    def status(self, now: float, *, least_output: float = inf) -> Status:
-        """Return all facts but groups; of sessions those with so many bytes of output at least."""
+    def programs_status(self, least_output: float = inf) -> ProgramsStatus:
+        """Return the facts about all programs; see `BusySessions.status`."""
+        return self.sessions.busy.status(least_output)
+
+    def status(self, now: float) -> Status:
+        """Return all facts but groups and programs."""
         view, drain, config = self.view_state, self.drain, self.config
-        return make_status(self._parts, self.membership, view, drain, config, now, least_output)
+        return make_status(self._parts, self.membership, view, drain, config, now)
 
     def members(self, group: str) -> Sequence[Member]:
         """Return the members of a group, in the order in which they joined; () if it has none."""

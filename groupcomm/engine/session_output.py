@@ -42,9 +42,10 @@ _LEAVING = DaemonSessionState.LEAVING
 _CONTINUED = (encode_continued(),)
 _NO_VIEWS, _GO_ON = int(Capability.NO_VIEWS), int(Capability.CONTINUED)
 
-STEP_FRAMES: Final = 200
-"""The frames that one step delivers, besides those of the last view of a group: some 1.5 ms, with
-the writes, and four times that on processors with other work."""
+STEP_FRAMES: Final = 150
+"""The frames that one step delivers, besides those of the last view of a group: some 1 ms, with
+the writes, and four times that on processors with other work. A round of the loop may have several
+steps."""
 
 NAMES_A_FRAME: Final = 4
 """The names that are encoded in views in the time that a frame takes."""

@@ -9,8 +9,6 @@ continue from one view of the daemons to the next.
 from collections.abc import Iterable, Sequence
 from math import inf
 
-import attrs
-
 from groupcomm.clocks.stamp import Position
 from groupcomm.engine.acceptance import Acceptance
 from groupcomm.engine.admission import Admission
@@ -31,12 +29,12 @@ from groupcomm.engine.liveness import SessionWatches
 from groupcomm.engine.news import ProgramSilent
 from groupcomm.engine.output import Output
 from groupcomm.engine.probe import Probe
+from groupcomm.engine.programs_status import BusySessions
 from groupcomm.engine.session_output import SessionOutput
 from groupcomm.errors import Code
 from groupcomm.events import DaemonStopping, DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
-from groupcomm.metrics import metric
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.security.quotas import Quotas
@@ -73,31 +71,6 @@ RECORD_HEAD_BYTES = 14
 """The bytes of a bundle's record besides its body, its user's name and its targets."""
 
 
-@attrs.frozen(kw_only=True, slots=False)  # without slots it can be a part of `Status`
-class ProgramsStatus:
-    """The sessions whose programs are there.
-
-    Attributes:
-        sessions: those of them that were asked for; see `DaemonCore.status`.
-        silent_programs: the number of sessions that were ended as nothing came from their programs.
-    """
-
-    programs: int = metric("sessions", "Sessions of programs.")
-    output_bytes: int = metric(
-        "session_output_bytes", "Output that waits to be read by all programs together."
-    )
-    backlog_bytes: int = metric(
-        "session_backlog_bytes", "Messages of all programs together that wait for a number."
-    )
-    backlog_work: int = metric(
-        "session_backlog_work",
-        "Units of work that these messages are about to cause (docs/security.md): the most of any"
-        " program; a session's next requests wait at 1,024.",
-    )
-    sessions: tuple[SessionStatus, ...]
-    silent_programs: int
-
-
 class LocalSessions:
     """All local sessions.
 
@@ -106,6 +79,7 @@ class LocalSessions:
         came_from, deliver, show_change, continue_groups, charge, abort, bounce: see SessionOutput;
             the groups call them.
         may_deliver, allow_more, go_on, rest: see SessionOutput.
+        busy: the sessions for which something may wait.
         limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
         admission, names, why_name_taken: see Admission.
@@ -149,6 +123,7 @@ class LocalSessions:
         self._push, self.may_deliver = output.push, output.may_deliver
         self.allow_more = output.allow_more
         self.rest, self.go_on = output.rest, output.go_on
+        self.busy = BusySessions(self.by_connection)
         self.limits = settings.limits
         self._view: DaemonView | None = None
         self._daemon = daemon
@@ -210,7 +185,10 @@ class LocalSessions:
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
         self.acceptance.settle(inf, self.now)  # the rest of the view was delivered
-        reclaimed = [b for session in self.by_connection.values() for b in session.reclaim()]
+        sessions = self.by_connection.values()
+        reclaimed = [b for each in sessions if each.numbered for b in each.reclaim()]
+        for bundle in reclaimed:
+            self.busy.note_submitted(bundle.session)
         self.backlog.put_back(reclaimed)
 
     def announce_stop(self, now: float, at: float, others: tuple[str, ...]) -> None:
@@ -253,27 +231,6 @@ class LocalSessions:
         output, names, watches = self._output, self.names, self.watches
         soon = min(self.intake.due, output.held.due, output.slow_receivers.due)
         return min(soon, names.due, watches.due, self.acceptance.due)
-
-    def status(self, least_output: float) -> ProgramsStatus:
-        """Return the facts about all programs, and those of sessions with so much output."""
-        count = output_bytes = backlog_bytes = backlog_work = 0
-        shown = []
-        for session in self.by_connection.values():
-            if session.has_client:
-                count += 1
-                output_bytes += (waiting := session.output_bytes)
-                backlog_bytes += session.backlog_bytes
-                backlog_work = max(backlog_work, session.backlog_work)
-                if waiting >= least_output:
-                    shown.append(session.status())
-        return ProgramsStatus(
-            programs=count,
-            output_bytes=output_bytes,
-            backlog_bytes=backlog_bytes,
-            backlog_work=backlog_work,
-            sessions=tuple(shown),
-            silent_programs=self.watches.ended,
-        )
 
     def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
         """Return those of these sessions whose programs are there, for operators."""
@@ -366,6 +323,7 @@ class LocalSessions:
             self._output.push_due_changes()
         if self._output.ready:
             output.ready, self._output.ready = self._output.ready, {}
+            self.busy.note_output(output.ready)
         if self._reading.fed or self._reading.held_back:
             output.readable = self._reading.pop(self.by_connection, self.intake.done)
         if self._closed:
@@ -431,6 +389,7 @@ class LocalSessions:
         if request.ordered:
             session.awaited.add(bundle.message)
         session.submit(bundle, self._receivers(bundle))
+        self.busy.note_submitted(session.connection)
         if bundle.level == _UNRELIABLE:
             self.unreliable.append(bundle)
         else:
@@ -556,13 +515,19 @@ class LocalSessions:
             return
         before = session.state
         session.lose_client()
+        self.busy.gone.add(connection)
         if session.state is DaemonSessionState.DRAINING:
             self.intake.add(session)
         elif session.state is DaemonSessionState.CLOSED:
             self.names.unqueue(session.user, connection)
-            del self.by_connection[connection]
+            self._forget(connection)
         elif before <= _OPEN:
             self._begin_end(session)
+
+    def _forget(self, connection: int) -> None:
+        """Forget a session that no daemon knows, and whose client is gone."""
+        del self.by_connection[connection]
+        self.busy.forget(connection)
 
     def _finish(self, session: DaemonSession) -> None:
         """End a session whose client is gone, once all its bytes were processed."""
@@ -648,7 +613,7 @@ class LocalSessions:
         session.disconnect()
         self.access_control.forget(session)
         if before is DaemonSessionState.GONE:
-            del self.by_connection[connection]
+            self._forget(connection)
         elif before is not DaemonSessionState.CLOSING:
             self._shut(session)
         follower = self.names.free(session.user)

@@ -16,7 +16,7 @@ from groupcomm.engine.counters import DatagramStatus, TrafficStatus
 from groupcomm.engine.drain import Drain, DrainStatus
 from groupcomm.engine.keys import KeyStatus
 from groupcomm.engine.parts import Parts
-from groupcomm.engine.sessions import ProgramsStatus
+from groupcomm.engine.programs_status import ProgramsStatus
 from groupcomm.engine.view import RingStatus, ViewState
 from groupcomm.link.link import LinkStatus
 from groupcomm.membership.membership import Membership
@@ -34,6 +34,7 @@ __all__ = [
     "DiskStatus",
     "LinkStatus",
     "PeerStatus",
+    "ProgramsStatus",
     "RingStatus",
     "SessionStatus",
     "Status",
@@ -54,8 +55,8 @@ class ClockStatus:
 
 
 @attrs.frozen(kw_only=True)
-class Status(MembershipStatus, ProgramsStatus):
-    """The whole state that a core reports, at one time.
+class Status(MembershipStatus):
+    """The whole state that a core reports at one time, but its groups and programs.
 
     Attributes:
         at: the time.
@@ -66,6 +67,7 @@ class Status(MembershipStatus, ProgramsStatus):
         ring, links: the ring and the links of the present view; None and () without one.
         token: the counts of the token and of repairs in the ring, over all views.
         drain: the progress of the drain; None if the daemon is not about to stop.
+        silent_programs: the number of sessions that were ended as nothing came from their programs.
     """
 
     at: float
@@ -83,6 +85,7 @@ class Status(MembershipStatus, ProgramsStatus):
     datagrams: DatagramStatus
     keys: KeyStatus
     drain: DrainStatus | None
+    silent_programs: int
 
 
 def make_status(
@@ -92,7 +95,6 @@ def make_status(
     drain: Drain,
     config: CoreConfig,
     now: float,
-    least_output: float,
 ) -> Status:
     """Return all facts about a core; see `DaemonCore.status`."""
     found = membership.status(now)
@@ -100,7 +102,6 @@ def make_status(
     sessions, counters = parts.sessions, parts.counters
     return Status(
         **attrs.asdict(found, recurse=False),
-        **attrs.asdict(sessions.status(least_output), recurse=False),
         at=now,
         daemon=parts.start.daemon,
         majority=None if found.view is None else config.has_majority(members),
@@ -116,4 +117,5 @@ def make_status(
         datagrams=counters.status(),
         keys=parts.key_manager.status(config),
         drain=drain.status(now) if drain.begun else None,
+        silent_programs=sessions.watches.ended,
     )

@@ -2,6 +2,7 @@
 
 import enum
 import struct
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from groupcomm.errors import BadDatagram
@@ -75,10 +76,10 @@ class Reader:
             raise BadDatagram("trailing", f"{len(self._packet) - self._offset} bytes too many")
 
 
-def parts_behind(parts: list[Raw], size: int) -> list[Raw]:
+def parts_behind(parts: Sequence[Raw], size: int) -> Sequence[Raw]:
     """Return the rest of the parts after their first `size` bytes."""
     for index, part in enumerate(parts):
         if size < len(part):
             return [memoryview(part)[size:], *parts[index + 1 :]]
         size -= len(part)
-    return []
+    return ()  # one object for all connections: a list for each would be the collector's work

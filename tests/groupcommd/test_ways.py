@@ -51,13 +51,13 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
     assert found[0]["to"] in findings[0].text
     assert f"packet_bytes of the link to {found[0]['packet_bytes']}" in findings[0].remedy
     with caplog.at_level(logging.INFO, logger="groupcommd"):
-        watch.check(told(sites))
-        watch.check(told(sites))
+        watch.check(told(sites), ())
+        watch.check(told(sites), ())
         assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
         assert "go in fragments" in caplog.text
         narrow(sites.cluster, inf)
         sites.cluster.run(RAISE_S)
-        watch.check(told(sites))
+        watch.check(told(sites), ())
         assert [record.levelname for record in caplog.records][2:] == ["INFO", "INFO"]
     (finding,) = check_ways(DaemonAnswers({}, {"ways": ways(told(sites))}, {}))
     assert "packets of all sizes pass" in finding.text

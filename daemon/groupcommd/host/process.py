@@ -180,31 +180,26 @@ class GarbageCollection:
         gc.collect()
         gc.freeze()  # the present objects stay in memory
         gc.disable()
-        self._times = self._older = 0
+        self._times = 0
         self._away = 0  # put away since the last deep collection; gc would count one by one
 
     def collect(self) -> None:
         """Free objects that are in cycles."""
         self._times += 1
-        self._older += gc.get_count()[0]
-        if self._times % DEEP_EVERY == 0 or self._away + self._older > MOST_UNEXAMINED:
+        waiting = sum(len(gc.get_objects(generation)) for generation in range(3))
+        if self._times % DEEP_EVERY == 0 or self._away + waiting > MOST_UNEXAMINED:
             gc.unfreeze()
             gc.collect()
-            self._put_away()
+            gc.freeze()
             self._away = 0
-        elif self._older > MOST_EXAMINED:
-            self._put_away()
+        elif waiting > MOST_EXAMINED:
+            gc.freeze()
+            self._away += waiting
         elif self._times % FULL_EVERY:
             gc.collect(1)
         else:
             gc.collect()
-            self._put_away()
-
-    def _put_away(self) -> None:
-        """Leave all objects to the next deep collection."""
-        gc.freeze()
-        self._away += self._older
-        self._older = 0
+            gc.freeze()
 
 
 TELL_S: Final = 0.5

@@ -25,6 +25,7 @@ from groupcomm.engine.status import (
     DatagramStatus,
     DiskStatus,
     LinkStatus,
+    ProgramsStatus,
     RingStatus,
 )
 from groupcomm.level import ServiceLevel
@@ -154,7 +155,7 @@ def _silence(s: Snapshot) -> Mapping[str, float]:
 
 
 def _slow(s: Snapshot) -> list[Sample]:
-    slow = [each for each in s.status.sessions if each.output_bytes > SLOW_BYTES]
+    slow = [each for each in s.programs.sessions if each.output_bytes > SLOW_BYTES]
     slow.sort(key=lambda each: each.output_bytes, reverse=True)
     found: dict[tuple[str, ...], float] = {}
     for each in slow[:MAX_SLOW]:
@@ -190,7 +191,7 @@ def _delays(s: Snapshot) -> list[Sample]:
 
 
 def _blocking(s: Snapshot) -> list[Sample]:
-    names = [(each.user, each.principal) for each in s.status.sessions if each.blocks]
+    names = [(each.user, each.principal) for each in s.programs.sessions if each.blocks]
     return [(key, 1.0) for key in sorted(set(names))[:MAX_SLOW]]
 
 
@@ -458,6 +459,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     # programs
     *_of_fields(Status, lambda s: s.status),
+    *_of_fields(ProgramsStatus, lambda s: s.programs),
     _metric(
         "groupcomm_connections", "Connections of programs.", lambda s: len(s.parts.connections)
     ),

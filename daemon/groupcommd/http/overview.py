@@ -147,7 +147,7 @@ def _groups(snapshot: Snapshot) -> dict[str, Any]:
 
 def _sessions(snapshot: Snapshot) -> dict[str, Any]:
     """Return the sessions for which most output waits, and some others if few wait for any."""
-    found, parts = snapshot.status, snapshot.parts
+    found, parts = snapshot.programs, snapshot.parts
     some = parts.core.programs([n for n, _ in islice(parts.connections.principals(), MAX_SESSIONS)])
     shown = {each.connection: each for each in (*some, *found.sessions)}
     largest = nlargest(MAX_SESSIONS, shown.values(), key=lambda each: each.output_bytes)

@@ -3,6 +3,7 @@
 import attrs
 
 from groupcomm.engine import Status
+from groupcomm.engine.status import ProgramsStatus
 from groupcomm.metrics import metric
 from groupcommd.http.history import History
 from groupcommd.http.watched_files import WatchedFiles
@@ -49,6 +50,7 @@ class Snapshot:
     Attributes:
         parts: the parts of the daemon.
         status: its core's status.
+        programs: the facts about all programs, and those for which output waits.
         http: counts of HTTP.
         history: the latest views.
         files: the files whose age is reported.
@@ -56,6 +58,7 @@ class Snapshot:
 
     parts: DaemonParts
     status: Status
+    programs: ProgramsStatus
     http: HttpCounts
     history: History
     files: WatchedFiles

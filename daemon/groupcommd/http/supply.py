@@ -131,8 +131,9 @@ class Supply:
         counts = HttpCounts(**json.loads(question.body))
         self._counts = attrs.evolve(counts, starts=self.starts, work_s=self._share.used_s)
         parts = self._parts()
-        found = parts.core.status(trio.current_time(), least_output=1)  # not a row for each program
-        snapshot = Snapshot(parts, found, self._counts, self.history, self._files)
+        found = parts.core.status(trio.current_time())
+        programs = parts.core.programs_status(least_output=1)  # not a row for each program
+        snapshot = Snapshot(parts, found, programs, self._counts, self.history, self._files)
         yield from self.makers[question.word](snapshot)
 
     def _may(self, principal: str) -> bool:

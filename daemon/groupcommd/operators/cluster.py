@@ -18,6 +18,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.engine import MAX_REPORT_BYTES, DaemonCore, Status
+from groupcomm.engine.status import ProgramsStatus
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import TLS, Address, parse_address
 from groupcommd.programs.connections import Connections
@@ -79,9 +80,10 @@ class ClusterReports:
     def _tell(self, now: float) -> None:
         if now >= self._reported_at + PAUSE_S:
             self._reported_at = now
-            self._core.report(_encode(self._own(self._core.status(now))))
+            found, programs = self._core.status(now), self._core.programs_status()
+            self._core.report(_encode(self._own(found, programs)))
 
-    def _own(self, found: Status) -> dict[str, Any]:
+    def _own(self, found: Status, programs: ProgramsStatus) -> dict[str, Any]:
         """Return this daemon's report to the others; the most important part comes first."""
         sent = found.datagrams
         return {
@@ -90,12 +92,12 @@ class ClusterReports:
             "version": _VERSION,
             "restarts": found.daemon.incarnation.restarts,
             "uptime_s": round(time.monotonic() - self._started),
-            "programs": found.programs,
+            "programs": programs.programs,
             **({} if found.drain is None else {"stops_in_s": round(found.drain.left_s)}),
             **({} if self._tls is None else {"tls": str(self._tls)}),
             "groups": len(self._core.groups()),
-            "to_read": found.output_bytes,
-            "to_send": found.backlog_bytes,
+            "to_read": programs.output_bytes,
+            "to_send": programs.backlog_bytes,
             "messages": found.traffic.taken,
             "deliveries": found.traffic.delivered,
             "rejected": sum(sent.rejected.values()),

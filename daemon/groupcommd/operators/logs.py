@@ -8,7 +8,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from math import inf
 from typing import Any, Final
@@ -26,6 +26,7 @@ from groupcomm.engine import (
     TokenLate,
     ViewInstalled,
 )
+from groupcomm.engine.status import SessionStatus
 from groupcomm.host.line_writer import LineWriter
 from groupcomm.membership.states import GatherReason
 from groupcomm.security.keys import fingerprint_of
@@ -361,13 +362,18 @@ class LogWatch:
         self._is_flooded = self._is_logged = False
         self._junk_logged_at = -JUNK_LOGGED_S
 
-    def check(self, status: Status) -> None:
-        """Log programs that do not read, and links on which large packets are lost."""
-        self._check_load(status)
+    def check(self, status: Status, slow: Sequence[SessionStatus]) -> None:
+        """Log links on which large packets are lost, and programs that do not read.
+
+        Args:
+            status: the status of this second.
+            slow: the sessions with `SLOW_BYTES` of output or more.
+        """
+        self._check_load(slow)
         self._check_links(status)
 
-    def _check_load(self, status: Status) -> None:
-        for session in status.sessions:
+    def _check_load(self, sessions: Sequence[SessionStatus]) -> None:
+        for session in sessions:
             slow = session.output_bytes > SLOW_BYTES
             if slow and session.connection not in self._slow:
                 self._slow.add(session.connection)
@@ -381,7 +387,7 @@ class LogWatch:
                 )
             elif not slow:
                 self._slow.discard(session.connection)
-        self._slow.intersection_update(session.connection for session in status.sessions)
+        self._slow.intersection_update(session.connection for session in sessions)
 
     def _check_links(self, status: Status) -> None:
         for link in status.links:

@@ -7,7 +7,7 @@ made.
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
@@ -204,9 +204,9 @@ def may_admin(access: Access, principal: str) -> bool:
 
 def status(parts: DaemonParts) -> Iterator[bytes]:
     """Yield view, ring, counters and sessions as JSON in pieces; the sessions come last."""
-    numbers = [number for number, _ in parts.connections.principals()]
-    shown = parts.connections.certificates()
-    rows = (_sessions(parts.core.programs(some), shown) for some in in_pieces(numbers))
+    connections = parts.connections
+    shown = connections.certificate_of
+    rows = (_sessions(parts.core.programs(some), shown) for some in in_pieces(connections.numbers))
     short = describe_status(parts, parts.core.status(trio.current_time()))
     return encode_in_pieces(short, {"sessions": ("[]", rows)})
 
@@ -356,14 +356,14 @@ def _peer(peer: PeerStatus, status: Status) -> dict[str, Any]:
 
 
 def _sessions(
-    found: Sequence[SessionStatus], shown: Mapping[int, PeerCertificate]
+    found: Sequence[SessionStatus], shown: Callable[[int], PeerCertificate | None]
 ) -> list[dict[str, Any]]:
     return [
         {
             "user": session.user,
             "principal": session.principal,
             "connection": session.connection,
-            "certificate": _certificate(shown.get(session.connection)),
+            "certificate": _certificate(shown(session.connection)),
             "output_bytes": session.output_bytes,
             "backlog_bytes": session.backlog_bytes,
             "backlog_work": session.backlog_work,

@@ -7,6 +7,7 @@ GREETING by CLOSING. Until it is OPEN, a connection is half-open (see `Listener`
 """
 
 import enum
+from collections.abc import Sequence
 from socket import socket as SystemSocket
 
 import attrs
@@ -98,7 +99,7 @@ class Connection:
         self.hung_up = self.over = False
         self._error: Exception | None = None
         self._changed: trio.Event | None = None  # set with the next change, if its task waits
-        self.pending: list[Raw] = []
+        self.pending: Sequence[Raw] = ()
         self.writing = False
 
     def admit(self, peer: AuthenticatedPeer) -> None:

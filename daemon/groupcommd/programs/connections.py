@@ -64,8 +64,11 @@ LEAST_BYTES: Final = 4096
 
 READS_A_ROUND: Final = 32
 """Reads of what comes in one round of the event loop, and as many of what came before: some 1 ms.
-The others are left to the next rounds, and so are streams that have ended.
+The others are left to the next rounds.
 """
+
+READS_AN_END: Final = 4
+"""The reads that take the time in which the task of a connection ends."""
 
 WRITE_BYTES: Final = 256 * 1024
 
@@ -160,6 +163,16 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Return the numbers of all connections."""
+        return list(self._open)
+
+    def certificate_of(self, number: int) -> PeerCertificate | None:
+        """Return the certificate that a client has shown; None without one, or if it has gone."""
+        connection = self._open.get(number)
+        return None if connection is None else connection.certificate
 
     def certificates(self) -> dict[int, PeerCertificate]:
         """Return the certificates that clients have shown, by number of the connection."""
@@ -358,7 +371,9 @@ class Connections:
 
     def _read(self) -> None:
         """Read once from those connections whose bytes have come first."""
-        for _ in range(min(READS_A_ROUND, len(self._arrivals))):
+        reads = 0
+        while self._arrivals and reads < READS_A_ROUND:
+            reads += 1
             _, connection = heappop(self._arrivals)
             connection.arrived = 0
             if connection.state is ConnectionState.CLOSED:
@@ -367,9 +382,11 @@ class Connections:
                 left = self._read_bytes(connection)
             except Exception as error:  # one connection's: its task tells of it
                 connection.end(error)
+                reads += READS_AN_END
                 continue
             if left is Left.END:
                 connection.end()
+                reads += READS_AN_END
             elif left is Left.MORE or connection.hung_up:
                 self._arrive(connection)
         if self._arrivals:

@@ -63,7 +63,7 @@ class SpreadSocket:
         self._log = log
         self._session = session
         self._frames: deque[Raw] = deque()  # not translated yet
-        self._unsent: list[Raw] = []
+        self._unsent: Sequence[Raw] = ()
         self._unread = False  # whether the socket may have bytes of which the system has told
         self._owed = 0  # the size of the frames in these bytes
         self._skipped = 0  # messages of this session
@@ -161,7 +161,7 @@ class SpreadSocket:
 
     def _translate_piece(self) -> None:
         try:
-            self._unsent += self._session.translate_piece(self._frames)
+            self._unsent = self._session.translate_piece(self._frames)
         except BadDatagram as error:
             raise SpreadBroken(str(error)) from None
         if self._session.skipped > self._skipped:

@@ -254,19 +254,6 @@ def test_senders_wait_while_a_daemon_is_behind() -> None:
     assert view_state.ring.flow.blocked
 
 
-def test_a_status_may_have_the_sessions_with_much_output_only() -> None:
-    clients = Clients()
-    numbers = members(clients)
-    clients.sessions[numbers[0]].multicast(["g"], bytes(1000), level=ServiceLevel.FIFO)
-    clients.step(clients.said(numbers[0]))
-    for number in numbers[2:]:
-        clients.heard(number)
-    core = clients.core
-    assert len(core.status(0.0, least_output=0).sessions) == core.status(0.0).programs == MEMBERS
-    slow = core.status(0.0, least_output=1000).sessions
-    assert [session.connection for session in slow] == numbers[:2]
-
-
 # ---- the order ----
 
 
