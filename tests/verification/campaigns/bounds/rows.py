@@ -8,7 +8,15 @@ import trio
 
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.verification.campaigns.bounds.spread_daemons import open_spread
-from tests.verification.campaigns.bounds.stage import KILLED, NAMES, PATIENCE_S, STAY, Crowd, Stage
+from tests.verification.campaigns.bounds.stage import (
+    KILLED,
+    NAMES,
+    PATIENCE_S,
+    STAY,
+    Crowd,
+    Stage,
+    prefer,
+)
 from tests.verification.campaigns.peers import spread
 
 QUIET_S: Final = 10.0
@@ -74,6 +82,7 @@ async def groups(stage: Stage) -> None:
     async with stage.loaded(views_due=2):
         view_s, served_s = await _kill(stage, crowd)
         await stage.cluster[KILLED].start()
+        prefer(stage.cluster[KILLED])
         await stage.cluster.settle(NAMES, PATIENCE_S)
         await trio.sleep(stage.seconds(5.0))
     stage.figures |= {"joined_s": joined["seconds"], "view_s": view_s, "served_s": served_s}
@@ -211,6 +220,7 @@ async def measure(name: str, scale: float) -> dict[str, Any]:
     async with LocalCluster(NAMES, clients=row.clients) as cluster, trio.open_nursery() as nursery:
         await cluster.settle(NAMES)
         stage = Stage(cluster, scale, nursery)
+        stage.figures["nice"] = max(map(prefer, cluster.daemons.values()))
         try:
             await row.play(stage)
         finally:
