@@ -86,6 +86,8 @@ class Status(MembershipStatus):
     keys: KeyStatus
     drain: DrainStatus | None
     silent_programs: int
+    groups: int = metric("groups", "Groups that have members.")
+    group_members: int = metric("group_members", "Members of all groups together.")
 
 
 def make_status(
@@ -118,4 +120,6 @@ def make_status(
         keys=parts.key_manager.status(config),
         drain=drain.status(now) if drain.begun else None,
         silent_programs=sessions.watches.ended,
+        groups=0 if view_state is None else len(view_state.groups),
+        group_members=0 if view_state is None else view_state.memberships,
     )

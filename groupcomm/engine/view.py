@@ -295,6 +295,11 @@ class ViewState:
         return self.delivery.groups.table.groups if self.delivery.complete else {}
 
     @property
+    def memberships(self) -> int:
+        """Return the number of members of all groups together."""
+        return self.delivery.groups.table.memberships if self.delivery.complete else 0
+
+    @property
     def is_settled(self) -> bool:
         """Return whether all local submissions have numbers, and the whole view holds them."""
         waiting = self._announcement or self._packer.source.size

@@ -47,6 +47,7 @@ class GroupTable:
         reading: for each group those of this daemon's readers: they get its messages, and are no
             members.
         shown: the id of the latest view of each group that has members here, which all of them got.
+        memberships: the number of members of all groups together.
         name_bytes: for each group the bytes of its members' names together.
         digest: 64 bits over the whole table.
         digests: 64 bits over the rows of each daemon: its sessions, and the groups of each.
@@ -58,6 +59,7 @@ class GroupTable:
         "digests",
         "groups",
         "local",
+        "memberships",
         "name_bytes",
         "names",
         "reading",
@@ -74,6 +76,7 @@ class GroupTable:
         self.reading: dict[str, dict[int, None]] = {}
         self.shown: dict[str, Position] = {}
         self.name_bytes: dict[str, int] = {}
+        self.memberships = 0
         self.digest = 0
         self.digests: dict[int, int] = {}
 
@@ -103,11 +106,16 @@ class GroupTable:
         members = self.groups.get(group, {})
         if member not in members:
             return False
+        self._remove(member, group, members)
+        return True
+
+    def _remove(self, member: Member, group: str, members: dict[Member, None]) -> None:
+        """Remove a session from a group, which ends with its last member."""
         del members[member]
+        self.memberships -= 1
         self.name_bytes[group] -= member.name_size
         if not members:
             del self.groups[group], self.name_bytes[group]
-        return True
 
     def sort(self, group: str) -> int:
         """Order the members of a group by their daemons, as a view begins; return their number."""
@@ -149,6 +157,7 @@ class GroupTable:
         Return the id of the view that local members had before; None if there were none.
         """
         self.groups.setdefault(group, {})[member] = None
+        self.memberships += 1
         self.name_bytes[group] = self.name_bytes.get(group, 0) + member.name_size
         member.groups[group] = at
         if member.daemon == self._me:
@@ -161,12 +170,8 @@ class GroupTable:
 
         Return the id of the view that local members had before; None if there were none.
         """
-        members = self.groups[group]
-        del members[member]
+        self._remove(member, group, self.groups[group])
         del member.groups[group]
-        self.name_bytes[group] -= member.name_size
-        if not members:
-            del self.groups[group], self.name_bytes[group]
         if member.daemon == self._me:
             local = self.local[group]
             del local[member.id.connection]

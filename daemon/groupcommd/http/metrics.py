@@ -224,14 +224,6 @@ def _disk_wait(s: Snapshot) -> float:
     return 0.0 if asked_at is None else max(0.0, s.status.at - asked_at)
 
 
-def _groups(s: Snapshot) -> float:
-    return len(s.parts.core.groups())
-
-
-def _members(s: Snapshot) -> float:
-    return sum(map(len, s.parts.core.groups().values()))
-
-
 def read_all(snapshot: Snapshot) -> list[list[Any]]:
     """Return all metrics of a snapshot as plain values for JSON, as `exposition` takes them."""
     return [
@@ -502,8 +494,6 @@ METRICS: Final[tuple[Metric, ...]] = (
         labels=("user", "principal"),
         read=_blocking,
     ),
-    _metric("groupcomm_groups", "Groups that have members.", _groups),
-    _metric("groupcomm_group_members", "Members of all groups together.", _members),
     # disk and clock
     *_of_fields(DiskStatus, lambda s: s.status.disk),
     _metric(

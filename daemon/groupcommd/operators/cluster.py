@@ -95,7 +95,7 @@ class ClusterReports:
             "programs": programs.programs,
             **({} if found.drain is None else {"stops_in_s": round(found.drain.left_s)}),
             **({} if self._tls is None else {"tls": str(self._tls)}),
-            "groups": len(self._core.groups()),
+            "groups": found.groups,
             "to_read": programs.output_bytes,
             "to_send": programs.backlog_bytes,
             "messages": found.traffic.taken,

@@ -212,6 +212,7 @@ def check_table(table: GroupTable, expected: tuple[Any, Any]) -> None:
         for group, at in member.groups.items():
             (again.read if table.reads(member, group) else again.join)(copy, group, at)
     assert (table.digest, table.name_bytes) == (again.digest, again.name_bytes)
+    assert table.memberships == again.memberships == sum(map(len, table.groups.values()))
     assert {d: v for d, v in table.digests.items() if v} == {
         d: v for d, v in again.digests.items() if v
     }

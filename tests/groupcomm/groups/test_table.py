@@ -39,8 +39,10 @@ def test_the_bytes_of_the_names_of_a_group_are_counted() -> None:
     table.join(a, "g", START)
     table.join(b, "g", START)
     assert table.name_bytes == {"g": len("#a#d1#größe#d0".encode())}
+    assert table.memberships == 2
     table.leave(a, "g", START)
     assert table.name_bytes == {"g": len("#größe#d0".encode())}
+    assert table.memberships == 1
 
 
 def test_the_digest_depends_on_the_content_not_on_the_way_there() -> None:

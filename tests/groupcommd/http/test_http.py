@@ -3,7 +3,8 @@
 import base64
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,10 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from groupcomm.level import ServiceLevel
 from groupcomm_client import connect as connect_program
 from groupcommd.http import events as events_module
+from groupcommd.http import overview as overview_module
 from groupcommd.http import server as server_module
 from groupcommd.http.connection import MAX_HEAD_BYTES
 from groupcommd.http.gate import is_own_name, read_authorization_untrusted
 from groupcommd.http.metrics import METRICS
+from groupcommd.http.snapshot import Snapshot
 from groupcommd.http.source import ANSWER_S
 from groupcommd.http.work_share import BURST_S, SHARE, WorkShare
 from groupcommd.programs.token_file import add_token
@@ -332,6 +335,36 @@ async def test_who_watches_is_told_of_each_view(
             continue
         assert found["views"][0]["left"] == ["c"]
         assert found["findings"][0]["grade"] == "problem"
+        await stream.aclose()
+
+
+async def test_an_event_looks_at_few_groups_at_a_time_and_shows_the_largest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(overview_module, "GROUPS_A_PIECE", 2)
+    monkeypatch.setattr(overview_module, "MAX_GROUPS", 3)
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons, AsyncExitStack() as stack:
+        unix, makers = str(daemons["a"].unix), daemons["a"].supply.makers
+        for groups in ("bcdef", "bdf", "bf"):
+            program = await stack.enter_async_context(connect_program(unix))
+            for group in groups:
+                await program.join(group)
+        pieces, make = list[bytes](), makers["events"]
+
+        def counted(snapshot: Snapshot) -> Iterator[bytes]:
+            for piece in make(snapshot):
+                pieces.append(piece)
+                yield piece
+
+        makers["events"] = counted
+        stream = await connect(daemons["a"].http)
+        await stream.send_all(request("/events"))
+        await read_answer(stream)
+        found = await next_event(stream)
+        shown = {each["name"]: (each["count"], len(each["members"])) for each in found["groups"]}
+        assert shown == {"f": (3, 3), "b": (3, 3), "d": (2, 2)}
+        assert found["group_count"] == 5
+        assert [bool(piece) for piece in pieces[:4]] == [False, False, False, True]
         await stream.aclose()
 
 
