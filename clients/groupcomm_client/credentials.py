@@ -9,7 +9,7 @@ from typing import Final, Self
 import attrs
 
 from groupcomm.errors import CannotConnect, ConfigError, LocalProtocolError
-from groupcomm.host.tls import TlsSocket, Wants
+from groupcomm.host.tls import TlsSocket, Wants, load_certificate
 from groupcomm_client.loops import Loop
 from groupcomm_client.options import StrPath, TlsOptions
 
@@ -105,7 +105,7 @@ class Credentials:
             raise ConfigError(f"ca {self.ca}: {_reason(error)}") from None
         if self.certificate is not None:
             try:
-                context.load_cert_chain(self.certificate, self.key)
+                load_certificate(context, self.certificate, self.key)
             except OSError as error:
                 what = f"certificate {self.certificate}, key {self.key or 'in the same file'}"
                 raise ConfigError(f"{what}: {_reason(error)}") from None

@@ -13,12 +13,14 @@ the owner of a mail address, or of a program's name, of the same spelling.
 """
 
 import enum
+import errno
 import re
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -38,6 +40,32 @@ PROGRAM_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _KINDS: Final = {"DNS": "dns", "email": "mail", "URI": "uri"}
 """Kinds of names, in OpenSSL's words and in those of principals."""
+
+
+def load_certificate(
+    context: ssl.SSLContext, certificate: Path | str, key: Path | str | None
+) -> None:
+    """Have a context show a certificate; its key may be in the same file.
+
+    OpenSSL would ask for the password of a locked key, at a terminal or on standard input: a loop
+    would stand still, and the first line that a program was to send would be the answer.
+
+    Raises:
+        OSError: a file cannot be read, or has the wrong contents; ssl.SSLError is one.
+    """
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except _Locked:
+        text = "the key is locked with a password, which nobody can type here: write it without one"
+        raise OSError(errno.EINVAL, text, str(key or certificate)) from None
+
+
+class _Locked(Exception):
+    """A key needs a password."""
+
+
+def _no_password() -> str:
+    raise _Locked
 
 
 def principal_of(names: Sequence[tuple[str, str]]) -> str | None:

@@ -3,21 +3,25 @@
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
-from groupcomm.errors import CannotConnect, SessionEnded
+from groupcomm.errors import CannotConnect, ConfigError, SessionEnded
+from groupcomm.host.addresses import Address
 from groupcomm.host.tls import principal_of
 from groupcomm_client import ConnectOptions, TlsOptions
 from groupcomm_client.blocking import connect
 from groupcomm_tools.certificates import issue, make_authority
+from groupcomm_tools.commands.web import load_tls
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcommd.programs.credentials import TlsConfig, read_tls_credentials
 from tests.groupcomm_tools.shell import NO_PAUSES
 from tests.groupcommd.signed import sign
 
@@ -64,6 +68,29 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
     )
     with RunningCluster(1, settings=NO_PAUSES, clients=clients) as cluster:
         yield Plant(cluster, cluster.tls_address("a"), folder, daemon)
+
+
+# ---- keys that are locked ----
+
+
+@pytest.mark.parametrize("who", ["program", "daemon", "web"])
+def test_nobody_is_asked_for_the_password_of_a_key(who: str, tmp_path: Path) -> None:
+    """OpenSSL would read it from the terminal, or the first line of what a program is to send."""
+    ca, _ = make_authority(tmp_path, 1.0)
+    certificate, key = issue(tmp_path, "ann", ["127.0.0.1"], 1.0)
+    opened = serialization.load_pem_private_key(key.read_bytes(), password=None)
+    locked = serialization.BestAvailableEncryption(b"secret")
+    forms = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    key.write_bytes(opened.private_bytes(*forms, locked))
+    tls = TlsOptions(ca=ca, certificate=certificate, key=key)
+    config = TlsConfig(address=Address("127.0.0.1", 0), certificate=certificate, key=key)
+    uses: dict[str, Callable[[], object]] = {
+        "program": lambda: ExitStack().enter_context(connect("tls://127.0.0.1:1", tls=tls)),
+        "daemon": lambda: read_tls_credentials(config),
+        "web": lambda: load_tls(certificate, key),
+    }
+    with pytest.raises(ConfigError, match="locked with a password"):
+        uses[who]()
 
 
 # ---- in the place of a daemon ----

@@ -16,6 +16,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import TLS, Address, parse_address
 from groupcomm.host.extras import install_hint
 from groupcomm.host.option_types import daemon_addresses, existing_file, whole_number
+from groupcomm.host.tls import load_certificate
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.credentials import CERTIFICATE_VARIABLE, KEY_VARIABLE, TOKEN_VARIABLE
 from groupcomm_client.targets import default_address
@@ -156,9 +157,9 @@ def load_tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        tls.load_cert_chain(certificate, key)
+        load_certificate(tls, certificate, key)
     except OSError as error:
-        raise ConfigError(f"--certificate {certificate}: {error}") from None
+        raise ConfigError(f"--certificate {certificate}: {error.strerror or error}") from None
     return tls
 
 

@@ -13,7 +13,7 @@ import attrs
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.host.private_files import open_private, open_unwritable
-from groupcomm.host.tls import PeerCertificate
+from groupcomm.host.tls import PeerCertificate, load_certificate
 from groupcommd.programs.revocation_file import Revocations, read_revocations
 from groupcommd.programs.token_file import TokenBook
 
@@ -119,8 +119,8 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0  # sessions are long: a resumption gains nothing
     try:
-        context.load_cert_chain(config.certificate, config.key, password=_no_password)
-    except (ssl.SSLError, ValueError) as error:
+        load_certificate(context, config.certificate, config.key)
+    except ssl.SSLError as error:
         raise ConfigError(
             f"{config.table}.certificate {config.certificate} and key {config.key}: no certificate"
             f" and its key in PEM ({error}); make them with: groupcomm certs"
@@ -135,7 +135,3 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
                 f"{config.table}.ca {config.ca}: no certificates in PEM ({error})"
             ) from None
     return context
-
-
-def _no_password() -> str:
-    raise ValueError("the key is locked with a password, which a daemon cannot type")
