@@ -52,7 +52,7 @@ class Credentials:
         token file.
 
         Raises:
-            ConfigError: the token file cannot be read.
+            ConfigError: the token file cannot be read, or is empty.
         """
         tls = tls or TlsOptions()
         token = tls.token
@@ -60,10 +60,7 @@ class Credentials:
         if token is None:
             token = os.environ.get(TOKEN_VARIABLE, "")
         elif not isinstance(token, str):
-            try:
-                token = Path(token).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"the token cannot be read: {error}") from None
+            token = _read_token(Path(token))
         certificate = _path(tls.certificate, CERTIFICATE_VARIABLE)
         key = _path(tls.key, KEY_VARIABLE)
         return cls(
@@ -191,6 +188,19 @@ def _version(path: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _read_token(file: Path) -> str:
+    try:
+        token = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the token cannot be read: {error}") from None
+    if not token.strip():
+        raise ConfigError(
+            f"the token cannot be read: {file} is empty; what can be read once only, as a pipe, is"
+            " no file for a token"
+        )
+    return token
 
 
 def _reason(error: OSError) -> str:

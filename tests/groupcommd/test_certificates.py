@@ -93,6 +93,15 @@ def test_nobody_is_asked_for_the_password_of_a_key(who: str, tmp_path: Path) -> 
         uses[who]()
 
 
+@pytest.mark.parametrize("content", ["", "\n"])
+def test_a_file_without_a_token_is_an_error(content: str, tmp_path: Path) -> None:
+    """A pipe of a shell, as in `--token-file <(...)`, is empty when it is read again."""
+    file = tmp_path / "token"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=r"token is empty"):
+        ExitStack().enter_context(connect("tls://127.0.0.1:1", tls=TlsOptions(token=file)))
+
+
 # ---- in the place of a daemon ----
 
 
