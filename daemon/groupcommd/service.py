@@ -438,7 +438,9 @@ class Service:
             now = trio.current_time()
             self.connections.inputs.append(WallClockRead(now, time.time()))  # for the next step
             self._measure_path()
-            if self._expiry.end_expired():
+            with self.loop.step("looked for certificates and tokens that have expired"):
+                any_ended = self._expiry.end_expired()
+            if any_ended:
                 self.turn()
             await self.connections.end_vanished()
             with self.loop.step("checked what is checked each second"):
