@@ -50,10 +50,13 @@ async def test_a_daemon_is_evicted_and_comes_back_with_a_new_identity() -> None:
 
         assert (await run("keys", "evict", "c", "--address", cluster["a"].unix))[0] == 0
         assert await cluster["c"].ended() == 2
-        assert "this daemon was evicted" in cluster["c"].log.read_text()
+        log = cluster["c"].log.read_text()
+        assert "this daemon was evicted" in log
         await cluster.settle("ab")
+        # Under load it may have lost the view before it was told, and a notice has ended it.
+        know = NAMES if "was evicted: the others" in log else "ab"
         with trio.fail_after(20):
-            while not all(read_roll(hosts[n] / "all.identities").evicted for n in NAMES):
+            while not all(read_roll(hosts[n] / "all.identities").evicted for n in know):
                 await trio.sleep(0.05)
         _, shown, _ = await run("keys", "status", "--address", cluster["b"].unix)
         assert "\nevicted   c (" in shown
@@ -62,7 +65,7 @@ async def test_a_daemon_is_evicted_and_comes_back_with_a_new_identity() -> None:
 
         with contextlib.suppress(Exception):
             await cluster["c"].start()
-        assert await cluster["c"].ended() == 2, "its own file says so"
+        assert await cluster["c"].ended() == 2, "its own file says so, or the others do"
         (hosts["c"] / "own.identity").unlink()
         await renew("c", hosts["c"], hosts, daemons="ab")
         await cluster["c"].start()
