@@ -9,7 +9,7 @@ transitional part, the next view tells.
 
 import msgspec
 
-from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -36,7 +36,7 @@ class Confirmation:
         self._me = me
         self._group = group
         self._asked = self._seen = 0
-        self._transitional = False
+        self._is_member = self._transitional = False
 
     def ask(self) -> bytes:
         """Return the next mark, to be sent SAFE to this session itself."""
@@ -54,8 +54,11 @@ class Confirmation:
         match event:
             case Transition():
                 self._transitional = True
-            case GroupView(cause=Cause.NETWORK) if event.group == self._group:
-                self._transitional = False
+            case DaemonView() if not self._is_member:
+                self._transitional = False  # no view of the group follows
+            case GroupView() if event.group == self._group:
+                self._is_member = self._me in event.members
+                self._transitional &= event.cause is not Cause.NETWORK
             case Message() if event.sender == self._me and event.groups == (self._me.name,):
                 self._seen = max(self._seen, _number_untrusted(event.data))
 

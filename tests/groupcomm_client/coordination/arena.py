@@ -25,6 +25,10 @@ PROGRAMS: Final = 3
 VARIANTS: Final = (*((form, None) for form in FORMS), ("agreed", PROGRAMS))
 """The forms, and the number of programs of which more than half must be together."""
 
+LATE_JOIN_S: Final = 0.7
+"""A program joins up to so long after it has connected: a daemon that was started has met the
+others meanwhile."""
+
 STOPS: Final = 0.3
 """The chance that a trouble is a daemon or a program that stands still for a while."""
 
@@ -243,6 +247,7 @@ class Arena:
         """Run it, then have everybody get in once more, and check."""
         self.crowd.until(self.all_there)
         self.crowd.trouble = self.trouble  # type: ignore[method-assign]
+        self.crowd.late_join_s = LATE_JOIN_S
         self.crowd.run(seconds, self.act, 3.0)
         self.crowd.until(self.all_there)
         self.everybody_gets_in()

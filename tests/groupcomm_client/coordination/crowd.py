@@ -63,8 +63,7 @@ class Seat:
         if isinstance(event, Connected):
             assert self.client is not None
             self.program = self._crowd.make(self, event.member)
-            for group in self._crowd.groups:
-                self.client.join(group)
+            self._crowd.join_later(self.client)
         elif self.program is not None:
             self.program.take(event)
 
@@ -81,6 +80,8 @@ class Crowd:
         faults: what happens to datagrams.
         groups: the groups that programs join, in this order.
         settings: the settings of the cluster, in place of daemons and faults.
+        late_join_s: some programs join so long after they have connected: the views of the daemons
+            may change meanwhile.
     """
 
     def __init__(
@@ -93,10 +94,12 @@ class Crowd:
         faults: Faults | None = None,
         groups: tuple[str, ...] = (GROUP,),
         settings: Settings | None = None,
+        late_join_s: float = 0.0,
     ) -> None:
         self.make = make
         self.groups = groups
         self.agree_s = AGREE_S
+        self.late_join_s = late_join_s
         self.rng: Random = random_for(seed, "crowd")
         self.gone: Callable[[Seat], None] = lambda seat: None
         self._may_crash = may_crash
@@ -107,6 +110,20 @@ class Crowd:
         self.seats = [Seat(self, index) for index in range(settings.daemons)]
         self._cuts: list[tuple[tuple[int, int], ...]] = []
         self.parted = self.crashed = 0
+
+    def join_later(self, client: SimulatedClient) -> None:
+        """Have a client join the groups, at once or a little later."""
+
+        def join(_: object = None) -> None:
+            for group in self.groups:
+                if client.connected:
+                    client.join(group)
+
+        if self.late_join_s and self.rng.random() < 0.5:
+            loop = self.cluster.loop
+            loop.at(loop.now + microseconds(self.rng.uniform(0.0, self.late_join_s)), join)
+        else:
+            join()
 
     def trouble(self) -> None:
         """Something happens, or ends."""

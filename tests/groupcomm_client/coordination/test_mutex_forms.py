@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import ServiceLevel
 from groupcomm_client.coordination.confirming import Confirmation
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
@@ -33,7 +33,12 @@ class Room:
     def sent(self, sender: MemberId, sends: Sequence[Send]) -> None:
         self.under_way += [(sender, send) for send in sends]
 
-    def view(self, members: Sequence[MemberId], together: Sequence[MemberId]) -> None:
+    def view(
+        self,
+        members: Sequence[MemberId],
+        together: Sequence[MemberId],
+        cause: Cause = Cause.NETWORK,
+    ) -> None:
         """A new view; members not in `together` come from elsewhere, each alone."""
         place = self.place()
         for member in members:
@@ -42,7 +47,7 @@ class Room:
                 group="g",
                 id=place,
                 members=tuple(members),
-                cause=Cause.NETWORK,
+                cause=cause,
                 changed=(),
                 vs_set=tuple(together) if member in together else (member,),
                 own=False,
@@ -253,9 +258,51 @@ def test_a_request_whose_release_came_elsewhere_is_forgotten() -> None:
     assert {form.queue for form in room.forms.values()} == {(A,)}
 
 
+def view_of(members: tuple[MemberId, ...], cause: Cause) -> GroupView:
+    place = Position(ViewId(1, "d", 1), 1, 0, 0, 0)
+    return GroupView(
+        group="g", id=place, members=members, cause=cause, changed=(), vs_set=members, own=False
+    )
+
+
+def test_a_session_that_joins_while_views_change_waits_for_no_view_that_does_not_come() -> None:
+    """A program comes back at a daemon that is alone, and about to meet the others.
+
+    The join may be ordered in the view behind the transition, or in the transitional part.
+    """
+    after, within = Confirmation(A, "g"), Confirmation(A, "g")
+    daemons = DaemonView(id=ViewId(2, "d", 1), daemons=("d",), majority=None)
+    for confirmation in (after, within):
+        confirmation.handle(Transition(ViewId(1, "d", 1)))
+    within.handle(view_of((A,), Cause.JOIN))
+    for confirmation in (after, within):
+        confirmation.handle(daemons)
+    assert (after.is_there, within.is_there) == (True, False)
+    within.handle(view_of((A,), Cause.NETWORK))
+    after.handle(view_of((A, B), Cause.JOIN))
+    assert (after.is_there, within.is_there) == (True, True)
+
+
+@pytest.mark.parametrize("make", [AcknowledgedForm, AgreedForm, LamportForm])
+def test_who_joins_behind_a_view_that_unites_daemons_gets_the_mutex(
+    make: type[AcknowledgedForm | AgreedForm | LamportForm],
+) -> None:
+    """Its session has begun at a daemon that was alone: it has no place that it could lose."""
+    room = Room(make)
+    form = room.forms[A] = make(A, "g")
+    for names, majority in ((("a",), False), (("a", "b", "c"), True)):
+        view_id = ViewId(len(names), "a", 1)
+        form.handle(DaemonView(id=view_id, daemons=names, majority=majority, together=("a",)))
+    room.view((A,), (A,), Cause.JOIN)
+    room.sent(A, form.request())
+    room.deliver()
+    assert form.holds
+
+
 def test_a_mark_of_the_transitional_part_confirms_nothing_before_the_next_view() -> None:
     confirmation = Confirmation(A, "g")
     place = Position(ViewId(1, "d", 1), 1, 0, 0, 0)
+    confirmation.handle(view_of((A,), Cause.JOIN))
     assert confirmation.is_there
 
     def come_back(data: bytes) -> None:
@@ -269,8 +316,7 @@ def test_a_mark_of_the_transitional_part_confirms_nothing_before_the_next_view()
     assert not confirmation.is_there
     come_back(mark)
     assert not confirmation.is_there
-    view = GroupView(
-        group="g", id=place, members=(A,), cause=Cause.NETWORK, changed=(), vs_set=(A,), own=False
-    )
-    confirmation.handle(view)
+    confirmation.handle(DaemonView(id=ViewId(2, "d", 1), daemons=("d",), majority=None))
+    assert not confirmation.is_there, "the view of the group tells who came from elsewhere"
+    confirmation.handle(view_of((A,), Cause.NETWORK))
     assert confirmation.is_there

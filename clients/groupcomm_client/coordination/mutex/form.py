@@ -118,7 +118,8 @@ class TellingForm(ABC, Generic[WordT]):
                 if word is not None and event.sender in self._view.members:
                     self._on_word(event.sender, word, event.position)
             case DaemonView() if self._continuity.is_broken_by(event):
-                self._is_cut_off, self._holds = True, False
+                # Before the first view of the group no place is lost, and no such view follows.
+                self._is_cut_off, self._holds = self._view is not None, False
                 self.breaks += 1
         if not self._silent and not self._is_cut_off:
             self._holds = self._is_first() and (self._holds or self._is_granted())
