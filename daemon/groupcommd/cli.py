@@ -57,7 +57,8 @@ FAILED, USAGE, CUT_SHORT = 1, 2, 3
 
 OUT_OF_MEMORY = (
     "out of memory: the daemon ends, as it may not have finished its last step; allow it more"
-    " memory (ulimit -v, the memory of its container), then start it again"
+    " memory (ulimit -v, the memory of its container), or threads (ulimit -u, TasksMax), then start"
+    " it again"
 )
 
 READY_S = 5.0

@@ -3,6 +3,9 @@
 A terminal that was stopped, a pipe that nobody reads and a disk without room hold a writer up for
 as long as they like. So lines wait in a queue with a bound, and a thread writes them. What does not
 fit, or cannot be written, is dropped and counted, and a line says so as soon as one can be written.
+
+Where no thread can be started, as at the end of a process that has no memory, the next line tries
+again, and `flush` writes what waits itself.
 """
 
 import os
@@ -12,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Final, TextIO
 
 from groupcomm.visible import visible
@@ -92,14 +96,25 @@ class LineWriter:
                 else:
                     self._queue.append(_Dropped())
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
-                self._thread.start()
+                self._thread = self._start()
             self._changed.notify_all()
+
+    def _start(self) -> threading.Thread | None:
+        """Start the thread; return None if there is no memory for its stack, or no more threads are
+        allowed."""
+        thread = threading.Thread(target=self._run, name="lines", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return None
+        return thread
 
     def flush(self, within_s: float = FLUSH_S) -> bool:
         """Wait until all lines are written or dropped, or for some seconds; return whether so."""
         until = time.monotonic() + within_s
         with self._changed:
+            while self._queue and self._thread is None:
+                self._write(self._pop(), until)
             while self._queue or self._is_writing:
                 left = until - time.monotonic()
                 if left <= 0 or self._is_stuck:
@@ -147,19 +162,19 @@ class LineWriter:
             self._queue.popleft()
         return lines
 
-    def _write(self, lines: list[bytes]) -> None:
+    def _write(self, lines: list[bytes], until: float = inf) -> None:
         head = b"\n" if self._is_cut else b""
         if self._missing:
             head += self._note(self._missing).encode(errors="backslashreplace") + b"\n"
-        if self._write_all(head + b"".join(lines)):
+        if self._write_all(head + b"".join(lines), until):
             self._missing = 0
         else:
             self._missing += len(lines)
             with self._changed:
                 self.dropped += len(lines)
 
-    def _write_all(self, data: bytes) -> bool:
-        """Write bytes, and wait for the reader; return whether that was possible."""
+    def _write_all(self, data: bytes, until: float) -> bool:
+        """Write bytes, and wait for the reader until some time; return whether that was possible."""
         written = 0
         try:
             if self._descriptor is None:
@@ -168,8 +183,14 @@ class LineWriter:
                 self._stream.flush()
                 return True
             while written < len(data):
+                end = len(data)
+                if until < inf:
+                    left = max(0.0, until - time.monotonic())
+                    if not select.select([], [self._descriptor], [], left)[1]:
+                        raise BlockingIOError("nobody reads")
+                    end = written + select.PIPE_BUF  # so many do not block
                 try:
-                    written += os.write(self._descriptor, data[written:])
+                    written += os.write(self._descriptor, data[written:end])
                 except BlockingIOError:
                     select.select([], [self._descriptor], [])
         except (OSError, ValueError) as error:  # no room, nobody reads, or it is closed

@@ -1,6 +1,7 @@
 """A daemon without memory: it ends and says so, or goes on with whole steps only."""
 
 import signal
+import threading
 from typing import Final
 
 import pytest
@@ -10,7 +11,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd import cli
-from groupcommd.host.process import is_out_of_memory
+from groupcommd.host.process import NO_THREAD, is_out_of_memory
 from tests.verification.campaigns.chaos.hosts import limit_memory
 
 SPARE_BYTES: Final = 10_000_000
@@ -46,3 +47,15 @@ def test_it_is_known_among_errors_that_came_together() -> None:
     both = ExceptionGroup("", [ValueError(), ExceptionGroup("", [MemoryError()])])
     assert is_out_of_memory(both)
     assert not is_out_of_memory(ExceptionGroup("", [ValueError()]))
+
+
+def test_a_lack_of_threads_is_one_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "_start_new_thread", _thread_that_cannot_start)
+    with pytest.raises(RuntimeError) as lack:
+        threading.Thread(target=print).start()
+    assert is_out_of_memory(lack.value)
+    assert not is_out_of_memory(RuntimeError("another"))
+
+
+def _thread_that_cannot_start(*_: object) -> None:
+    raise RuntimeError(NO_THREAD)

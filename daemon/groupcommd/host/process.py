@@ -23,6 +23,9 @@ flight recorder, and answers to programs that are refused.
 RETRY_S: Final = 0.25
 """The time between two attempts while there is no descriptor."""
 
+NO_THREAD: Final = "can't start new thread"
+"""The text of Python's error."""
+
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _OWN: Final = 256
 """More than a daemon has open besides connections, the reserve included."""
@@ -121,10 +124,14 @@ class LastWords:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error, or one of those that came together in it, is a lack of memory."""
+    """Return whether an error, or one of those that came together in it, is a lack of memory.
+
+    Or of threads: Python tells the lack of memory for the stack of one by the same error.
+    """
     if isinstance(error, BaseExceptionGroup):
         return any(map(is_out_of_memory, error.exceptions))
-    return isinstance(error, MemoryError)
+    is_of_threads = isinstance(error, RuntimeError) and str(error) == NO_THREAD
+    return isinstance(error, MemoryError) or is_of_threads
 
 
 def resident_bytes() -> int:

@@ -4,6 +4,7 @@ import fcntl
 import io
 import os
 import select
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -137,3 +138,39 @@ def test_streams_without_a_descriptor_and_no_stream_at_all() -> None:
     nowhere.put("x")
     nowhere.close()
     assert nowhere.dropped == 0
+
+
+@pytest.fixture
+def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread can be started, as without memory for its stack."""
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.mark.usefixtures("no_thread")
+def test_without_a_thread_the_flush_writes_what_waits(pipe: Pipe) -> None:
+    for number in range(3):
+        pipe.writer.put(str(number))
+    assert not select.select([pipe.out], [], [], 0.0)[0], "it does not wait for the reader"
+    assert pipe.writer.flush()
+    assert pipe.read("2") == ["0", "1", "2"]
+
+
+@pytest.mark.usefixtures("no_thread")
+def test_without_a_thread_the_flush_waits_for_a_reader_as_long_as_it_may(pipe: Pipe) -> None:
+    pipe.writer.put("x" * 3 * PIPE_BYTES)
+    pipe.writer.put("last")
+    pipe.writer.close(0.1)
+    assert pipe.writer.dropped == 2, "nobody reads"
+    assert set(os.read(pipe.out, 65_536)) == {ord("x")}
+
+
+def test_a_thread_is_started_once_it_can_be(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as now:
+        now.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError()))
+        pipe.writer.put("first")
+    pipe.writer.put("second")
+    assert pipe.read("second") == ["first", "second"]
