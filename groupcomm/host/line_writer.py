@@ -174,7 +174,7 @@ class LineWriter:
                 self.dropped += len(lines)
 
     def _write_all(self, data: bytes, until: float) -> bool:
-        """Write bytes, and wait for the reader until some time; return whether that was possible."""
+        """Write bytes; wait for the reader until some time; return whether that was possible."""
         written = 0
         try:
             if self._descriptor is None:
