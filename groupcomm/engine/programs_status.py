@@ -54,9 +54,9 @@ class BusySessions:
         self._submitted: dict[int, None] = {}
         self.gone: set[int] = set()
 
-    def note_output(self, connections: Iterable[int]) -> None:
+    def note_output(self, connections: Mapping[int, None]) -> None:
         """Note that there is new output for sessions."""
-        self._unread.update(dict.fromkeys(connections))
+        self._unread.update(connections)
 
     def note_read(self, session: DaemonSession) -> None:
         """Note that output of a session was popped, perhaps all."""
@@ -78,9 +78,9 @@ class BusySessions:
 
         It takes a time that grows with the sessions which had a message since the status before.
         """
-        unread, waiting = self._of(self._unread), self._of(self._submitted)
-        self._submitted = {s.connection: None for s in waiting if s.backlog_bytes}
-        waiting = [self._by_connection[number] for number in self._submitted]
+        unread = self.with_programs(self._unread)
+        waiting = [s for s in self.with_programs(self._submitted) if s.backlog_bytes]
+        self._submitted = {session.connection: None for session in waiting}
         return ProgramsStatus(
             programs=len(self._by_connection) - len(self.gone),
             output_bytes=sum(session.output_bytes for session in unread),
@@ -89,7 +89,7 @@ class BusySessions:
             sessions=tuple(s.status() for s in unread if s.output_bytes >= least_output),
         )
 
-    def _of(self, connections: Iterable[int]) -> list[DaemonSession]:
+    def with_programs(self, connections: Iterable[int]) -> list[DaemonSession]:
         """Return those of these sessions whose programs are there."""
         found = map(self._by_connection.get, connections)
         return [session for session in found if session is not None and session.has_client]

@@ -234,8 +234,7 @@ class LocalSessions:
 
     def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
         """Return those of these sessions whose programs are there, for operators."""
-        found = map(self.by_connection.get, connections)
-        return [session.status() for session in found if session is not None and session.has_client]
+        return [session.status() for session in self.busy.with_programs(connections)]
 
     @property
     def waiting(self) -> int:
@@ -322,8 +321,8 @@ class LocalSessions:
         if self.now >= self._output.held.due:
             self._output.push_due_changes()
         if self._output.ready:
+            self.busy.note_output(self._output.ready)
             output.ready, self._output.ready = self._output.ready, {}
-            self.busy.note_output(output.ready)
         if self._reading.fed or self._reading.held_back:
             output.readable = self._reading.pop(self.by_connection, self.intake.done)
         if self._closed:

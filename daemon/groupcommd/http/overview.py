@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final
 
 from groupcomm.durations import BOUNDS_S
@@ -17,6 +17,7 @@ from groupcommd.config.daemon_config import describe
 from groupcommd.http.history import PastView
 from groupcommd.http.metrics import SLOW_BYTES
 from groupcommd.http.snapshot import Snapshot
+from groupcommd.operators.answers import in_pieces
 from groupcommd.operators.assessment import BETWEEN_S, Answer, DaemonAnswers, assess
 from groupcommd.operators.status import describe_status
 
@@ -42,10 +43,8 @@ class Overview:
         """Yield the overview of a snapshot as JSON in one line, behind one empty piece for each
         GROUPS_A_PIECE groups."""
         largest: list[str] = []
-        names = list(snapshot.parts.core.groups())
-        for start in range(0, len(names), GROUPS_A_PIECE):
-            some = chain(largest, names[start : start + GROUPS_A_PIECE])
-            largest = [name for _, name in _largest(snapshot, some)]
+        for some in in_pieces(list(snapshot.parts.core.groups()), GROUPS_A_PIECE):
+            largest = [name for _, name in _largest(snapshot, (*largest, *some))]
             yield b""
         found = describe_status(snapshot.parts, snapshot.status)
         answers = DaemonAnswers(
@@ -163,7 +162,7 @@ def _groups(snapshot: Snapshot, largest: Iterable[str]) -> dict[str, Any]:
 def _sessions(snapshot: Snapshot) -> dict[str, Any]:
     """Return the sessions for which most output waits, and some others if few wait for any."""
     found, parts = snapshot.programs, snapshot.parts
-    some = parts.core.programs([n for n, _ in islice(parts.connections.principals(), MAX_SESSIONS)])
+    some = parts.core.programs(parts.connections.numbers[:MAX_SESSIONS])
     shown = {each.connection: each for each in (*some, *found.sessions)}
     largest = nlargest(MAX_SESSIONS, shown.values(), key=lambda each: each.output_bytes)
     return {

@@ -43,10 +43,10 @@ def encode(found: object) -> bytes:
     return json.dumps(found, ensure_ascii=False).encode()
 
 
-def in_pieces(rows: Iterable[_T]) -> Iterator[list[_T]]:
-    """Yield PIECE_ROWS of the rows at a time."""
+def in_pieces(rows: Iterable[_T], size: int = PIECE_ROWS) -> Iterator[list[_T]]:
+    """Yield `size` of the rows at a time."""
     left = iter(rows)
-    while piece := list(islice(left, PIECE_ROWS)):
+    while piece := list(islice(left, size)):
         yield piece
 
 
