@@ -94,6 +94,11 @@ class Counters(DatagramStatus):
         if len(self.latest) < MAX_LATEST:
             self.latest.append((datagram, reason))
 
+    def pop_latest(self) -> list[tuple[bytes, str]]:
+        """Return the first dropped datagrams of the present step."""
+        latest, self.latest = self.latest, []
+        return latest
+
     def status(self) -> DatagramStatus:
         """Return the facts about datagrams for operators."""
         names = (field.name for field in attrs.fields(DatagramStatus))

@@ -11,7 +11,7 @@ work for a burst is done once, not per datagram, and no daemon waits for another
 
 A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline`,
 `next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `programs`,
-`programs_status`, `groups`, `members` and `heard`.
+`programs_status`, `groups` and `heard`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -109,6 +109,7 @@ class DaemonCore:
         self.why_name_taken = self.sessions.why_name_taken
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
+        self._consults = True  # whether something came that membership has to act upon
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # the output of the present step
         self._now = now
@@ -158,17 +159,12 @@ class DaemonCore:
         output = self._output = Output(out)
         late_s, stalls = now - self.deadline, self._stalls
         paused = late_s > stalls.pause_s
+        self._now = self.sessions.now = self.sessions.output.now = self._protection.now = now
+        if now >= self._protection.due:
+            self._protection.begin_step(now)
         if late_s > stalls.late_s:
-            stalls.note_late(now)
-            self.membership.postpone(stalls.not_before)
-            if self.view_state is not None:
-                self.view_state.ring.monitor.postpone(stalls.not_before)
-            self.reservation.excuse(late_s)
-        self._now = self.sessions.now = now
-        self._protection.begin_step(now)
+            self._excuse(now, late_s, paused=paused)
         counters, bad = self.counters, self.counters.bad
-        if paused and self.membership.state is not MembershipState.LEFT:
-            self.membership.gather(GatherReason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
         protection = self._protection
@@ -176,24 +172,41 @@ class DaemonCore:
             self.membership.on_met(now)
         for event in inputs:
             self._accept(event)
-        if self.drain.begun and self.drain.is_over(now):
-            self.leave()
-        self._step(now, clients=self.sessions.serve(now) or bool(inputs))
-        output.segmentation = self._segments.pop_news()
+        clients = bool(inputs)
+        if clients or now >= self.sessions.due or now >= self.sessions.intake.due:
+            clients |= self.sessions.serve(now)
+        else:
+            self.sessions.work = self.sessions.intake.work_done = 0
+        self._step(now, clients=clients)
+        if self._segments.size.is_new:
+            output.segmentation = self._segments.pop_news()
         counters.sent += len(out)
         if counters.latest:
-            output.dropped, counters.latest = counters.latest, []
-            output.rejected = counters.bad - bad
+            output.dropped, output.rejected = counters.pop_latest(), counters.bad - bad
         keys, rosters = self.key_manager, self.roster_manager
         if self.reservation.to_store is not None or keys.unstored or rosters.unstored:
             output.store = self._storage.begin(now)
         return output
+
+    def _excuse(self, now: float, late_s: float, *, paused: bool) -> None:
+        """Judge nobody by the seconds for which this daemon stood still; after a pause, gather."""
+        not_before = self._stalls.note_late(now)
+        self.membership.postpone(not_before)
+        if self.view_state is not None:
+            self.view_state.ring.monitor.postpone(not_before)
+        self.reservation.excuse(late_s)
+        if paused and self.membership.state is not MembershipState.LEFT:
+            self.membership.gather(GatherReason.PAUSED, now)
 
     def _accept(self, event: Input) -> None:
         """Process one input; most are of clients."""
         match event:
             case given.ClientBytes():
                 self.sessions.accept(event)
+            case given.ClientOpened():
+                self.sessions.accept(event)
+                first = self.config.starts.connection
+                self.reservation.keep_ahead(event.connection - first, self._now)
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
             case given.PathMeasured(datagram_bytes):
@@ -207,18 +220,15 @@ class DaemonCore:
                 self.sessions.accept(event)
             case _:
                 self._storage.accept(event, self._now)
+                self._consults = True
                 self._carry_out()
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership, view_state = self.membership, self.view_state
-        if clients:
-            self.reservation.keep_ahead(
-                self.sessions.connection_numbers.last - self.config.starts.connection, now
-            )
-        if now >= self.reservation.due and membership.state is not MembershipState.LEFT:
-            self.reservation.step(now)
-        if now >= self.roster_manager.due:
-            self.roster_manager.step(now)
+        if self.drain.begun and self.drain.is_over(now):
+            self.leave()
+        if now >= self.reservation.due or now >= self.roster_manager.due:
+            self._storage.step(now, left=membership.state is MembershipState.LEFT)
             self._carry_out()
         due = clients or self.submitter.is_woken or self._begun
         if view_state is not None and not due:
@@ -227,16 +237,22 @@ class DaemonCore:
             )
         if due:
             self._step_view(now, clients=clients)
-        membership.step(now)
+        if self._consults or now >= membership.deadline or membership.state is not _OPERATIONAL:
+            self._consults = False
+            membership.step(now)
         if membership.state is MembershipState.LEFT:
             self.freeze()
         if self._begun:
             self._step_view(now, clients=clients)
-        if self.roster_manager.effects:
-            self._carry_out()
-        for destination, packet in membership.flood.out:
+        if self.roster_manager.effects or membership.flood.out:
+            self._send_control()
+
+    def _send_control(self) -> None:
+        """Send what membership tells others, after what the roster manager adds to it."""
+        self._carry_out()
+        for destination, packet in self.membership.flood.out:
             self.sender.send(destination, packet)
-        membership.flood.out.clear()
+        self.membership.flood.out.clear()
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
@@ -266,8 +282,9 @@ class DaemonCore:
         self.sessions.complete(output)
         if self._parts.reports.arrived:
             output.reports = self._parts.reports.pop()
-        if news := self._news.pop(view_state, self._now):
-            output.news = news
+        news = self._news
+        if any(news.sources) or self._now > news.look_at or news.views.installed is not None:
+            output.news = news.pop(view_state, self._now)
         if self.membership.state is MembershipState.LEFT:
             output.over = self.leaving.pop_end(self.roster_manager.record.agreed)
         self._set_deadline()
@@ -294,8 +311,11 @@ class DaemonCore:
         if view_state.several:
             for daemon in view_state.pop_unreached():
                 self.membership.on_unreached(daemon, now)
-        if (failure := view_state.ring_failure) is not None:
-            self.membership.gather(failure, now)
+        ring = view_state.ring
+        if ring.monitor.token_losses:  # the token was silent for a token timeout
+            self.membership.gather(GatherReason.TOKEN_LOST, now)
+        elif ring.reception.overdue:
+            self.membership.gather(GatherReason.NOT_RECEIVED, now)
 
     def leave(self) -> None:
         """Leave in order: end the sessions, wait until all members hold all packets, tell the
@@ -338,7 +358,8 @@ class DaemonCore:
         if session is None:
             return []
         parts = session.pop_output(limit, self._now)
-        self.sessions.busy.note_read(session)
+        if not session.output_bytes:
+            self.sessions.busy.unread.pop(connection, None)
         blocked = self.view_state is not None and self.view_state.ring.flow.blocked
         if blocked and not self.sessions.slow_receivers:
             self.deadline = self._now
@@ -375,12 +396,11 @@ class DaemonCore:
         view, drain, config = self.view_state, self.drain, self.config
         return make_status(self._parts, self.membership, view, drain, config, now)
 
-    def members(self, group: str) -> Sequence[Member]:
-        """Return the members of a group, in the order in which they joined; () if it has none."""
-        return tuple(self.groups().get(group, ()))
-
     def groups(self) -> Mapping[str, Collection[Member]]:
-        """Return the members of each group, as delivered here: the table, which steps change."""
+        """Return the members of each group, in the order in which they joined: as delivered here.
+
+        It is the table itself, which steps change.
+        """
         return {} if self.view_state is None else self.view_state.groups
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
@@ -410,6 +430,7 @@ class DaemonCore:
         try:
             kind, key = peek_untrusted(packet)
             if kind == _CONTROL:
+                self._consults = True
                 self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
             elif view_state is not None and key == view_state.key:
                 if self.membership.state is _OPERATIONAL:
@@ -428,6 +449,7 @@ class DaemonCore:
 
     def _carry_out(self) -> None:
         """Do what the roster manager has decided."""
+        self._consults = True
         effects, self.roster_manager.effects = self.roster_manager.effects, []
         for effect in effects:
             match effect:
@@ -495,6 +517,7 @@ class DaemonCore:
         if self.reservation.is_far_ahead(view.id.counter, self._now):
             first = self.config.starts.connection
             self.sessions.connection_numbers.begin_above(view.id.counter + first)
+            self.reservation.keep_ahead(view.id.counter, self._now)
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         announced = self._parts.carried_groups.announce(bundle_room(view.packet_limit), view)

@@ -142,6 +142,7 @@ class Delivery:
         groups: decide to which sessions.
         wanted: the groups that daemons of other rings want.
         holds_packets: whether any packet, of any stream, is not yet forgotten here.
+        moved: whether something came that may make a packet deliverable.
         unfinished: whether the last `deliver` has left something to the next step.
     """
 
@@ -154,7 +155,6 @@ class Delivery:
         "_is_known",
         "_latest",
         "_me",
-        "_moved",
         "_on_complete",
         "_probe",
         "_ring_of",
@@ -166,6 +166,7 @@ class Delivery:
         "complete",
         "groups",
         "holds_packets",
+        "moved",
         "order",
         "streams",
         "unfinished",
@@ -213,7 +214,7 @@ class Delivery:
         self._probe = probe
         self._waits = OrderedWaits()
         self._unreliable_seen = [ReplayWindow(starts.unreliable) for _ in view.daemons]
-        self._moved = False  # whether something came that may make a packet deliverable
+        self.moved = False
         self._first_connection = (
             view.id.counter + starts.connection
         )  # the number of a client that connects now
@@ -280,7 +281,7 @@ class Delivery:
         stream = self.streams[packet.ring]
         held_before = stream.held
         stream.accept(packet)
-        self._moved = self.holds_packets = True
+        self.moved = self.holds_packets = True
         self.clock.follow(packet.time)
         self._probe.held(packet.ring, packet.number, packet.time)
         self.order.accept(packet, held_before)
@@ -297,12 +298,12 @@ class Delivery:
         """Process a horizon of a ring."""
         self.clock.follow(value)
         if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
-            self._moved = True
+            self.moved = True
 
     def receive_frontier(self, ring: int, frontier: int) -> None:
         """Process a frontier of a ring."""
         if self.order.frontiers.raise_to(ring, frontier):
-            self._moved = True
+            self.moved = True
 
     def is_new_unreliable(self, packet: UnreliablePacket) -> bool:
         """Return whether an UNRELIABLE packet comes for the first time.
@@ -329,9 +330,9 @@ class Delivery:
             self.unfinished = not self._begin_more()
         elif self._sessions.rest:
             self.unfinished = not self._sessions.go_on()
-        if not self._moved or not self.complete:
+        if not self.moved or not self.complete:
             return
-        self._moved = self.unfinished = not self._deliver_some()
+        self.moved = self.unfinished = not self._deliver_some()
         if self.unfinished:
             return  # nothing may be forgotten yet, and no position is certain here
         order, groups = self.order, self.groups
@@ -398,7 +399,7 @@ class Delivery:
             self.deliver_bundle(bundle)
         else:
             self._early.append(bundle)
-            self._moved = True
+            self.moved = True
 
     def receive_announcement(self, bundle: Bundle) -> None:
         """Accept a part of a daemon's announcement."""
@@ -427,7 +428,7 @@ class Delivery:
         if not self._beginning.advance(PIECE):
             return False
         self._beginning = None
-        self.complete = self._moved = True
+        self.complete = self.moved = True
         self._sessions.review_members()  # a merge brings members that other daemons admitted
         return True
 
@@ -484,7 +485,7 @@ class Delivery:
             bundle.packet = packet
             if len(self._early) < MOST_UNDELIVERED:
                 self._on_release(bundle)
-            self._moved |= bool(self._sessions.rest)
+            self.moved |= bool(self._sessions.rest)
         packet.bundles = []  # each bundle refers to its packet, which is of no further use
 
     # ---- the end of the view ----

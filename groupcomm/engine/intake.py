@@ -103,7 +103,8 @@ class Intake:
 
     Attributes:
         quotas: the use of each principal, see `set_quotas`.
-        due: the time, in seconds, at which there is something to process; inf if there is nothing.
+        due: the time, in seconds, at which there is something to process; inf if there is nothing,
+            -inf for at once.
         quota_waits: the number of times that a principal had no turn because it was in debt.
         work_done: the units of work of the last step.
         done: sessions whose input was all processed in that step.
@@ -164,16 +165,17 @@ class Intake:
         self._fresh.pop(number, None)
         self._stalled.pop(number, None)
         self._turns.setdefault(session.principal, {})[number] = session
+        self.due = -inf
 
     def serve(self, now: float) -> bool:
         """Process waiting input, in turn, as much as one step may; return whether there was any."""
-        self.due = inf
         self.work_done = 0
         self.done = []
         if self._fresh or self._stalled:
             self._wake(now)
         while self._paced and self._paced[0][0] <= now:
             self.add(heappop(self._paced)[2])
+        self.due = self._look_at if self._stalled else inf
         if self._paced:
             self.due = min(self.due, self._paced[0][0])
         return bool(self._turns) and self._serve_turns(now)
@@ -241,8 +243,6 @@ class Intake:
                 self._stalled[number] = session
             else:
                 self.add(session)
-        if self._stalled:
-            self.due = self._look_at
 
     def _misses_turn(self, session: DaemonSession) -> bool:
         """Return True, as the turn of a session pays for what it has used beyond earlier ones."""

@@ -3,7 +3,10 @@
 Pure. ``now`` is in seconds. In most steps there are none.
 """
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable, Collection, MutableSequence
+from math import inf
+from typing import Any
 
 from groupcomm.config.view import View
 from groupcomm.engine.drain import Drain
@@ -31,20 +34,35 @@ class NewsCollector:
 
     Attributes:
         views: the views that were installed.
+        sources: the news of all parts; there are some if any of these is not empty.
+        look_at: the time, in seconds, after which to look whether the token is late.
     """
 
-    __slots__ = ("_drain", "_membership", "_parts", "_token_watch", "views")
+    __slots__ = ("_lines", "_membership", "_others", "_token_watch", "look_at", "sources", "views")
 
     def __init__(
         self, parts: Parts, membership: Membership, drain: Drain, timeout_s: float, now: float
     ) -> None:
-        self._parts, self._membership, self._drain = parts, membership, drain
+        sessions = parts.sessions
+        self._membership = membership
+        self._others: tuple[MutableSequence[Any], ...] = (drain.news, sessions.silent)
+        self._lines: tuple[tuple[Callable[[str], News], deque[str]], ...] = (
+            (AccessNews, sessions.access_control.news),
+            (ProtocolNews, membership.trust.news),
+            (MembershipNews, membership.news),
+            (RosterNews, parts.roster_manager.news),
+        )
+        self.sources: tuple[Collection[News | str], ...] = (
+            *self._others,
+            *(lines for _, lines in self._lines),
+        )
         self.views = ViewHistory(now)
+        self.look_at = now
         self._token_watch = TokenWatch(timeout_s)
 
     def pop(self, view_state: ViewState | None, now: float) -> list[News]:
         """Return the news since the last call."""
-        membership, sessions = self._membership, self._parts.sessions
+        membership = self._membership
         news: list[News] = []
         if self.views.installed is not None:
             news.append(self.views.report(membership.reasons, membership.no_room, now))
@@ -53,16 +71,12 @@ class NewsCollector:
             silent = ring.state is RingState.AWAY and now > monitor.heard_at + monitor.silence_s
             if silent or self._token_watch.is_late:
                 news += self._token_watch.check(ring, now)
-        for some in (self._drain.news, sessions.silent):
-            if some:
-                news += some
-                some.clear()
-        for kind, lines in (
-            (AccessNews, sessions.access_control.news),
-            (ProtocolNews, membership.trust.news),
-            (MembershipNews, membership.news),
-            (RosterNews, self._parts.roster_manager.news),
-        ):
+            heard_at = monitor.heard_at if ring.state is RingState.AWAY else now
+            self.look_at = -inf if self._token_watch.is_late else heard_at + monitor.silence_s
+        for some in self._others:
+            news += some
+            some.clear()
+        for kind, lines in self._lines:
             while lines:
                 news.append(kind(lines.popleft()))
         return news

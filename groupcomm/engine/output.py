@@ -197,7 +197,8 @@ def drive(
         inputs: all other events, in order.
     """
     output = core.step(now, datagrams, inputs)
-    _use_daemons(shell, output)
+    if output.roster is not None or output.near is not None:
+        _use_daemons(shell, output)
     if output.segmentation is not None:
         shell.use_segmentation(output.segmentation)
     if output.store:
@@ -205,7 +206,8 @@ def drive(
     if not shell.send(output):
         return
     core.deliver()
-    _use_daemons(shell, output)
+    if output.roster is not None or output.near is not None:
+        _use_daemons(shell, output)
     shell.serve(output)
     if output.over is not None:
         shell.finish(output.over)

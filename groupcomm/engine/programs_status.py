@@ -44,43 +44,32 @@ class BusySessions:
 
     Attributes:
         gone: the connections whose sessions have not ended, although their programs are gone.
+        unread: the connections that may have output; the keys of this table.
+        submitted: those that may have bundles that wait for a number.
     """
 
-    __slots__ = ("_by_connection", "_submitted", "_unread", "gone")
+    __slots__ = ("_by_connection", "gone", "submitted", "unread")
 
     def __init__(self, by_connection: Mapping[int, DaemonSession]) -> None:
         self._by_connection = by_connection
-        self._unread: dict[int, None] = {}
-        self._submitted: dict[int, None] = {}
+        self.unread: dict[int, None] = {}
+        self.submitted: dict[int, None] = {}
         self.gone: set[int] = set()
-
-    def note_output(self, connections: Mapping[int, None]) -> None:
-        """Note that there is new output for sessions."""
-        self._unread.update(connections)
-
-    def note_read(self, session: DaemonSession) -> None:
-        """Note that output of a session was popped, perhaps all."""
-        if not session.output_bytes:
-            self._unread.pop(session.connection, None)
-
-    def note_submitted(self, connection: int) -> None:
-        """Note that a session has submitted a bundle."""
-        self._submitted[connection] = None
 
     def forget(self, connection: int) -> None:
         """Forget a session that has ended."""
         self.gone.discard(connection)
-        self._unread.pop(connection, None)
-        self._submitted.pop(connection, None)
+        self.unread.pop(connection, None)
+        self.submitted.pop(connection, None)
 
     def status(self, least_output: float = inf) -> ProgramsStatus:
         """Return the facts about all programs, and those with so many bytes of output, 1 or more.
 
         It takes a time that grows with the sessions which had a message since the status before.
         """
-        unread = self.with_programs(self._unread)
-        waiting = [s for s in self.with_programs(self._submitted) if s.backlog_bytes]
-        self._submitted = {session.connection: None for session in waiting}
+        unread = self.with_programs(self.unread)
+        waiting = [s for s in self.with_programs(self.submitted) if s.backlog_bytes]
+        self.submitted = {session.connection: None for session in waiting}
         return ProgramsStatus(
             programs=len(self._by_connection) - len(self.gone),
             output_bytes=sum(session.output_bytes for session in unread),

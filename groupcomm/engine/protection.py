@@ -10,6 +10,7 @@ and security/secret_sealing.py the seals.
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final, Protocol
 
 import attrs
@@ -61,13 +62,15 @@ class DatagramProtection(Protocol):
     """Sealing and opening for one start of one daemon, with any suite.
 
     Attributes:
-        now: seconds, of the present step.
+        now: seconds, of the present step; set at its beginning.
+        due: the time at which `begin_step` has something to do.
         missing_key: the name of a daemon and the id of the key that it seals with, as it has
             proved, where this daemon does not have that key; None if there is none.
         hellos, met: the values that `pop_hellos` adds and returns, if any.
     """
 
     now: float
+    due: float
     hellos: list[Outgoing]
     met: bool
     missing_key: tuple[str, int] | None
@@ -91,7 +94,7 @@ class DatagramProtection(Protocol):
         """
 
     def begin_step(self, now: float) -> None:
-        """Begin a step at this time."""
+        """Begin a step at this time, if it is due."""
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
         """Return a sealed datagram for the named daemon, or with None for all that hear it."""
@@ -127,18 +130,15 @@ class DatagramProtection(Protocol):
         """
 
 
-class _Numbers:
-    """The numbers of daemons, by their names."""
-
-    __slots__ = ("_numbers",)
+class _Numbers(dict[str | None, int | None]):
+    """The numbers of daemons, by their names; None for all that hear a datagram."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._numbers = {name: daemon_number(name) for name in names}
+        super().__init__({name: daemon_number(name) for name in names})
+        self[None] = None
 
-    def of(self, name: str) -> int:
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = daemon_number(name)
+    def __missing__(self, name: str) -> int:
+        number = self[name] = daemon_number(name)
         return number
 
 
@@ -175,6 +175,7 @@ class PlainProtection(_WithoutIdentities):
     __slots__ = (
         "_numbers",
         "_sealer",
+        "due",
         "forget_start",
         "hellos",
         "met",
@@ -191,6 +192,7 @@ class PlainProtection(_WithoutIdentities):
         self.forget_start = opener.forget
         self._numbers = _Numbers(config.daemons)
         self.now = 0.0
+        self.due = inf
         self.hellos: list[Outgoing] = []
         self.met = False
         self.missing_key: tuple[str, int] | None = None
@@ -217,8 +219,7 @@ class PlainProtection(_WithoutIdentities):
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
         """Return a sealed datagram for the named daemon, or with None for all that hear it."""
-        receiver = None if destination is None else self._numbers.of(destination)
-        return self._sealer.seal(packet, receiver)
+        return self._sealer.seal(packet, self._numbers[destination])
 
 
 class SealedProtection(_WithoutIdentities):
@@ -234,6 +235,7 @@ class SealedProtection(_WithoutIdentities):
         "_own",
         "_own_name",
         "_sealer",
+        "due",
         "hellos",
         "met",
         "missing_key",
@@ -250,7 +252,7 @@ class SealedProtection(_WithoutIdentities):
         self._numbers = _Numbers(config.daemons)
         self._names = {daemon_number(name): name for name in (*config.daemons, start.name)}
         self._introductions = Introductions(own.incarnation, self._names, now)
-        self.now = now
+        self.now = self.due = now
         self._erase_at = now
         self.hellos: list[Outgoing] = []
         self.met = False
@@ -309,6 +311,7 @@ class SealedProtection(_WithoutIdentities):
             self._erase_at = now + ERASE_S
             self._sealer.tick(now)
             self._opener.tick()
+        self.due = min(self._sealer.due, self._erase_at)
 
     def pop_hellos(self, out: list[Outgoing]) -> bool:
         """Add the hellos of this step; return whether this daemon and another one have met.
@@ -322,8 +325,7 @@ class SealedProtection(_WithoutIdentities):
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
         """Return a sealed datagram for the named daemon, or with None for all that hear it."""
-        receiver = None if destination is None else self._numbers.of(destination)
-        return self._sealer.seal(packet, CHANNEL_OF[packet[0]], receiver)
+        return self._sealer.seal(packet, CHANNEL_OF[packet[0]], self._numbers[destination])
 
     def open_untrusted(self, datagram: bytes) -> Opened | None:
         """Open a datagram; None if it was a hello.
@@ -332,6 +334,7 @@ class SealedProtection(_WithoutIdentities):
             BadDatagram: with a reason of Opener.open_untrusted, or channel, unproven, unlisted,
                 hello. No other exception, whatever the bytes.
         """
+        self._opener.now = self.now
         opened = self._opener.open_untrusted(datagram)
         packet = opened.packet
         if not packet or CHANNEL_OF.get(packet[0]) != opened.channel:
@@ -474,11 +477,13 @@ class IdentityProtection(SealedProtection):
                     start, self._with_counters(Hello(start=start[1])), self._sealer.key_id
                 )
             self._update_sealer()  # the sealer may wait for a member that has gone
+        self.due = min(self._sealer.due, self._erase_at, self._exchange.next_at)
 
     def begin_view(self, view: View) -> None:
         """Begin a view: its members give each other new secrets."""
         members = [(daemon.number, daemon.incarnation) for daemon in view.daemons]
         self._exchange.begin(view.key, members, self.now)
+        self.due = self.now
         self._update_sealer()
 
     def _update_sealer(self) -> None:
@@ -511,6 +516,7 @@ class IdentityProtection(SealedProtection):
                 assert isinstance(self._opener, SecretOpener)
                 self._opener.forget_daemon(number)
                 self._exchange.evict(number, self.now)
+                self.due = self.now
         self._update_sealer()
 
     @property
@@ -592,6 +598,7 @@ class IdentityProtection(SealedProtection):
         could = self._exchange.has(sender)
         known = opened.proven and not told.hello.asks
         reply = HelloReply(trust=False, say=None) if known else self._reply_to(opened, told.hello)
+        self.due = self.now  # so it is after introductions of others
         news = (opened.proven or reply.trust) and self._exchange.receive(sender, told, self.now)
         self._update_sealer()
         if reply.say is not None or news:
@@ -615,6 +622,7 @@ class IdentityProtection(SealedProtection):
         if not self._signer.trusts(number):
             return
         said = self._exchange.introduce(receiver, hello, self.now).encode()
+        self.due = self.now  # the next introduction may be due sooner than it was
         self._send_signed(number, said, key_id)
 
     def _send_signed(self, number: int, said: bytes, key_id: int) -> None:

@@ -79,20 +79,20 @@ class Segments:
         joins = view.versions.features & SEGMENTS
         me = next(daemon for daemon in view.daemons if daemon.name == self._me)
         self._names = frozenset(view.ring_names(me) if joins else ()) - {self._me}
+        self.size.is_new = True
         return bundle_room(min(view.data_limit, max(self._packet_limit, BUNDLE_PACKET_BYTES)))
 
     def seal(self, packet: DataPacket, seal: Callable[[None, bytes], bytes]) -> bytes:
-        """Return a datagram with a packet for the ring; a large one may be the same again.
+        """Return a datagram with a large packet for the ring; it may be the same again.
 
         Then a receiver that has got some of its segments only needs the others.
         """
-        raw, size = packet.raw, self.size.datagram_bytes
-        if len(raw) + SEALED_BYTES <= size or not self._names:
-            return seal(None, raw)
+        if not self._names:
+            return seal(None, packet.raw)
         key = packet.ring, packet.number
         datagram = self._kept.get(key)
         if datagram is None:
-            datagram = self._kept[key] = seal(None, raw)
+            datagram = self._kept[key] = seal(None, packet.raw)
             if len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
         return datagram
@@ -113,7 +113,7 @@ class Segments:
 
     def pop_news(self) -> Segmentation | None:
         """Return what the shell has to do from now on; None while that stays."""
-        latest = self._latest
+        latest, self.size.is_new = self._latest, False
         if self.size.datagram_bytes == latest.datagram_bytes and self._names is latest.names:
             return None
         self._latest = Segmentation(self._names, self.size.datagram_bytes)

@@ -3,6 +3,7 @@
 from groupcomm.engine.output import Transmission
 from groupcomm.engine.protection import DatagramProtection
 from groupcomm.engine.segmentation import Segments
+from groupcomm.stream.packet_size import SEALED_BYTES
 from groupcomm.wire.data import DataPacket
 
 
@@ -19,7 +20,7 @@ class Sender:
 
     def __init__(self, protection: DatagramProtection, segments: Segments) -> None:
         self._protection = protection
-        self._segments = segments
+        self._segments, self._size = segments, segments.size
         self.datagrams: list[Transmission] = []
 
     def send(self, destination: str | None, packet: bytes) -> None:
@@ -28,4 +29,8 @@ class Sender:
 
     def send_data(self, packet: DataPacket) -> None:
         """Send a packet of a stream to the ring."""
-        self.datagrams.append((None, self._segments.seal(packet, self._protection.seal)))
+        raw = packet.raw
+        if len(raw) + SEALED_BYTES <= self._size.datagram_bytes:
+            self.datagrams.append((None, self._protection.seal(None, raw)))
+        else:
+            self.datagrams.append((None, self._segments.seal(packet, self._protection.seal)))

@@ -155,19 +155,20 @@ class SessionOutput:
         now: the time of this step.
         frames: the frames that were delivered in this step, or since it was allowed more, with
             other work that was charged.
+        earlier_frames: those of this step before that.
         rest: frames with more receivers than a step serves: the connections that are left, the
             frame, and whether it may be dropped.
     """
 
     __slots__ = (
         "_cut_off",
-        "_earlier_frames",
         "_lists_shown",
         "_principal_of",
         "access_control",
         "block_s",
         "by_connection",
         "causes_frames",
+        "earlier_frames",
         "frames",
         "held",
         "now",
@@ -199,7 +200,7 @@ class SessionOutput:
         self.origins: set[int] = set()
         self.block_s = block_s
         self.now = 0.0
-        self.frames = self._earlier_frames = 0
+        self.frames = self.earlier_frames = 0
         self.rest: deque[tuple[list[int], tuple[Raw, ...], bool]] = deque()
 
     def may_deliver(self) -> bool:
@@ -208,13 +209,13 @@ class SessionOutput:
 
     def allow_more(self) -> None:
         """Let this step deliver as much again."""
-        self._earlier_frames += self.frames
+        self.earlier_frames += self.frames
         self.frames = 0
 
     def end_step(self) -> int:
         """Return the frames of this step; the next one may deliver as much again."""
-        self.allow_more()
-        frames, self._earlier_frames = self._earlier_frames, 0
+        frames = self.frames + self.earlier_frames
+        self.frames = self.earlier_frames = 0
         return frames
 
     def go_on(self) -> bool:

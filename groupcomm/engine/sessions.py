@@ -91,7 +91,9 @@ class LocalSessions:
         acceptance: tells clients which of their messages are safe from a crash of this daemon.
         watches: the watches over the sessions whose clients send heartbeats.
         room: the bytes of a packet that a bundle of a session which begins now may fill.
-        now: the time of this step; set at its beginning.
+        output: the frames for them.
+        now: the time of this step; set at its beginning, like that of the output.
+        due: the time of the next step that sessions need; inf if none is due.
         work: the units of work of the last step, each delivered frame counted as one.
     """
 
@@ -114,7 +116,7 @@ class LocalSessions:
             probe: an observer for traces.
         """
         output = SessionOutput(self._principal_of, self._cut_off, settings.limits.block_s)
-        self._output = output
+        self.output = output
         self.by_connection, self.slow_receivers = output.by_connection, output.slow_receivers
         self.traffic, self.access_control = output.traffic, output.access_control
         self.came_from, self.deliver = output.came_from, output.deliver  # one call less for each
@@ -143,6 +145,7 @@ class LocalSessions:
         self.watches = SessionWatches(self._push, self._end_silent)
         self.silent: list[ProgramSilent] = []
         self.now = 0.0
+        self.due = inf
         self.work = 0
         self._reading = Reading()
         self._greeted: list[int] = []
@@ -166,7 +169,7 @@ class LocalSessions:
         self._view = view
         self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several, readers=readers)
-        self._output.push_all_changes()
+        self.output.push_all_changes()
         self._notify_all(encode_view_id(view))
 
     def end_regular(self, daemons: Sequence[str]) -> None:
@@ -180,7 +183,7 @@ class LocalSessions:
     def _notify_all(self, frame: bytes) -> None:
         """Send a frame about the view of the daemons to all sessions that get it."""
         notified = [n for n, session in self.by_connection.items() if session.is_notified]
-        self._output.fan_out(notified, (frame,))
+        self.output.fan_out(notified, (frame,))
 
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
@@ -188,7 +191,7 @@ class LocalSessions:
         sessions = self.by_connection.values()
         reclaimed = [b for each in sessions if each.numbered for b in each.reclaim()]
         for bundle in reclaimed:
-            self.busy.note_submitted(bundle.session)
+            self.busy.submitted[bundle.session] = None
         self.backlog.put_back(reclaimed)
 
     def announce_stop(self, now: float, at: float, others: tuple[str, ...]) -> None:
@@ -199,7 +202,7 @@ class LocalSessions:
             at: the time at which it stops, at the latest.
             others: addresses of other daemons.
         """
-        self._output.now = now
+        self.output.now = now
         self._stops_at, self._others = at, others
         where = f"{', '.join(others)}, or " if others else ""
         self.admission.closing = closing = (
@@ -215,7 +218,7 @@ class LocalSessions:
     def _push_stopping(self, session: DaemonSession) -> None:
         """Tell a session that the daemon is about to stop, if its client understands that."""
         if session.asked.wishes & _STOPPING:
-            within_s = max(0.0, self._stops_at - self._output.now)
+            within_s = max(0.0, self._stops_at - self.output.now)
             notice = DaemonStopping(within_s=within_s, addresses=self._others)
             self._push(session, (encode_stopping(notice),))
 
@@ -224,13 +227,6 @@ class LocalSessions:
         self.admission.closing = reason
         for session in list(self.by_connection.values()):
             self._end(session, Code.CONNECTION_CLOSED, reason)
-
-    @property
-    def due(self) -> float:
-        """Return the time of the next step that sessions need; inf if none is due."""
-        output, names, watches = self._output, self.names, self.watches
-        soon = min(self.intake.due, output.held.due, output.slow_receivers.due)
-        return min(soon, names.due, watches.due, self.acceptance.due)
 
     def programs(self, connections: Iterable[int]) -> list[SessionStatus]:
         """Return those of these sessions whose programs are there, for operators."""
@@ -281,7 +277,6 @@ class LocalSessions:
         Returns:
             Whether any request was processed, or a bundle waits because a session has to end.
         """
-        self._output.now = now
         waiting = self.backlog.size
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
@@ -291,6 +286,7 @@ class LocalSessions:
         if now >= self.watches.due:
             self.watches.look(now, self.by_connection)
         served = self.intake.serve(now)
+        self.work = self.intake.work_done
         return served or self.backlog.size != waiting
 
     def _receive_bytes(self, connection: int, data: bytes) -> None:
@@ -308,7 +304,7 @@ class LocalSessions:
             self.intake.add(session)
 
     def _set_limits(self, limits: SessionLimits) -> None:
-        before, self.limits, self._output.block_s = self.limits, limits, limits.block_s
+        before, self.limits, self.output.block_s = self.limits, limits, limits.block_s
         if limits.session_timeout_s != before.session_timeout_s:
             for session in list(self.by_connection.values()):
                 self.watches.change(session, self.now, limits.session_timeout_s)
@@ -318,20 +314,23 @@ class LocalSessions:
         as much again."""
         if self.now >= self.acceptance.due:
             self.acceptance.tell(self.now, self.by_connection, self._push)
-        if self.now >= self._output.held.due:
-            self._output.push_due_changes()
-        if self._output.ready:
-            self.busy.note_output(self._output.ready)
-            output.ready, self._output.ready = self._output.ready, {}
+        if self.now >= self.output.held.due:
+            self.output.push_due_changes()
+        if self.output.ready:
+            self.busy.unread.update(self.output.ready)
+            output.ready, self.output.ready = self.output.ready, {}
         if self._reading.fed or self._reading.held_back:
             output.readable = self._reading.pop(self.by_connection, self.intake.done)
         if self._closed:
             output.ended, self._closed = self._closed, []
         if self._greeted:
             output.greeted, self._greeted = self._greeted, []
-        self.work = self.intake.work_done + self._output.end_step()
+        if self.output.frames or self.output.earlier_frames:
+            self.work += self.output.end_step()
         if self._questions:
             output.questions, self._questions = self._questions, []
+        due = min(self.intake.due, self.output.held.due, self.slow_receivers.due)
+        self.due = min(due, self.names.due, self.watches.due, self.acceptance.due)
 
     def _carry_out(self, session: DaemonSession, request: Request) -> None:
         if isinstance(request, Submit):
@@ -342,11 +341,11 @@ class LocalSessions:
             if session.state is _OPEN:
                 self._questions.append((session.connection, request.text))
         elif isinstance(request, Hello):
-            self._output.note_wishes(session)
+            self.output.note_wishes(session)
             if request.wishes & _HEARTBEATS:
                 session.watch = PeerWatch(self.limits.session_timeout_s, self.now)
             self._greeted.append(session.connection)
-            if self.admission.admits(session, request.user, self._output.now):
+            if self.admission.admits(session, request.user, self.output.now):
                 self._connect(session)
         else:
             self._begin_end(session)
@@ -388,7 +387,7 @@ class LocalSessions:
         if request.ordered:
             session.awaited.add(bundle.message)
         session.submit(bundle, self._receivers(bundle))
-        self.busy.note_submitted(session.connection)
+        self.busy.submitted[session.connection] = None
         if bundle.level == _UNRELIABLE:
             self.unreliable.append(bundle)
         else:
@@ -428,7 +427,7 @@ class LocalSessions:
 
     def set_rules(self, access: Access, quotas: Quotas) -> None:
         """Apply new rules: sessions that may no longer be in a group have to leave it."""
-        self._output.push_all_changes()  # rules decide who may share them
+        self.output.push_all_changes()  # rules decide who may share them
         self.access_control.set_rules(access, quotas)
         for session in list(self.by_connection.values()):
             session.allowed.clear()
@@ -463,7 +462,7 @@ class LocalSessions:
     def _end(self, session: DaemonSession, code: int, reason: str) -> None:
         """End a session at once; the bundles that it has submitted are still sent."""
         if session.state <= DaemonSessionState.DRAINING:
-            self._output.push_changes(session)
+            self.output.push_changes(session)
             session.close(code, reason)
             self._begin_end(session)
 
@@ -496,7 +495,7 @@ class LocalSessions:
 
     def _shut(self, session: DaemonSession) -> None:
         """Have the shell close a connection once its output is written."""
-        self._output.ready[session.connection] = None
+        self.output.ready[session.connection] = None
         self._closed.append(session.connection)
 
     def note_heartbeat(self, connection: int, data: bytes, now: float) -> bool:
@@ -506,7 +505,7 @@ class LocalSessions:
 
     def _lose_client(self, connection: int) -> None:
         """Note that a client's stream has ended."""
-        self._output.forget(connection)
+        self.output.forget(connection)
         self.watches.forget(connection)
         self._reading.forget(connection)
         session = self.by_connection.get(connection)
@@ -591,7 +590,7 @@ class LocalSessions:
         limit = self.room - RECORD_HEAD_BYTES - len(session.user.encode())
         assert self._view is not None, "a CONNECT is ordered in no view"
         before = session.state
-        self._output.ready[connection] = None
+        self.output.ready[connection] = None
         if not session.welcome(limit, self._view):
             self._cut_off(session, before)
         if session.watch is not None:
@@ -608,7 +607,7 @@ class LocalSessions:
         """End a local session for all daemons, and free its name."""
         session = self.by_connection[connection]
         before = session.state
-        self._output.push_changes(session)
+        self.output.push_changes(session)
         session.disconnect()
         self.access_control.forget(session)
         if before is DaemonSessionState.GONE:

@@ -25,19 +25,17 @@ class Stalls:
     Attributes:
         late_s: a step that comes later than this after its time is late.
         pause_s: a step that comes later than this is so late that the others have lost this daemon.
-        not_before: the time before which this daemon judges no other one.
     """
 
-    __slots__ = ("_late_at", "_run_began", "late_s", "not_before", "pause_s")
+    __slots__ = ("_late_at", "_run_began", "late_s", "pause_s")
 
     def __init__(self, token_timeout_s: float) -> None:
         self.pause_s, self.late_s = token_timeout_s, LATE_PART * token_timeout_s
         self._run_began = self._late_at = -inf
-        self.not_before = -inf
 
-    def note_late(self, now: float) -> None:
-        """Note a late step."""
+    def note_late(self, now: float) -> float:
+        """Note a late step; return the time before which this daemon judges no other one."""
         if now > self._late_at + self.pause_s:
             self._run_began = now
         self._late_at = now
-        self.not_before = min(now + GRACE_PART * self.pause_s, self._run_began + self.pause_s)
+        return min(now + GRACE_PART * self.pause_s, self._run_began + self.pause_s)

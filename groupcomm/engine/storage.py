@@ -47,6 +47,13 @@ class Storage:
         # Whether a write of each kind is in progress.
         self._mark = self._keys = self._roll = self._roster = False
 
+    def step(self, now: float, *, left: bool) -> None:
+        """Have the parts want the writes that are due; a daemon that has left needs no marks."""
+        if now >= self._reservation.due and not left:
+            self._reservation.step(now)
+        if now >= self._roster_manager.due:
+            self._roster_manager.step(now)
+
     def is_due(self, now: float) -> bool:
         """Return whether keys, identities or a roster have to be stored, and can be at once."""
         if self._keys or self._roll or self._roster:

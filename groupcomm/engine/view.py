@@ -33,7 +33,7 @@ from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.link import LinkStatus
 from groupcomm.link.routes import Routes
 from groupcomm.membership.proposal import link_delays_us
-from groupcomm.membership.states import GatherReason, MembershipState
+from groupcomm.membership.states import MembershipState
 from groupcomm.metrics import metric
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
@@ -238,13 +238,6 @@ class ViewState:
         self._parts.key_manager.begin_view(names)
         self._parts.roster_manager.begin_view(names, view.id.counter, majority=self.majority)
 
-    @property
-    def ring_failure(self) -> GatherReason | None:
-        """Return the reason for which the ring cannot go on; None if it can."""
-        if self.ring.monitor.token_losses:  # the token was silent for a token timeout
-            return GatherReason.TOKEN_LOST
-        return GatherReason.NOT_RECEIVED if self.ring.reception.overdue else None
-
     def pop_unreached(self) -> list[int]:
         """Return the daemons that packets do not reach over a link; its packets are given up."""
         unreached = sorted(self._forwarding.unreached(self._now))
@@ -370,10 +363,11 @@ class ViewState:
 
     def deliver(self) -> None:
         """Give clients everything that has become deliverable since the last step."""
-        waiting = self._packer.source.size
-        self.delivery.deliver()
-        if self.delivery.unfinished:
-            self.deadline = self._now
+        delivery, waiting = self.delivery, self._packer.source.size
+        if delivery.moved or delivery.unfinished or self._sessions.rest:
+            delivery.deliver()
+            if delivery.unfinished:
+                self.deadline = self._now
         if self._sessions.acceptance.unsettled:
             held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
             self._sessions.acceptance.settle(held, self._now)

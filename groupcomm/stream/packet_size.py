@@ -47,6 +47,7 @@ class PacketSize:
         bytes: the bytes of a full packet, from now on.
         datagram_bytes: the largest datagram that is sent in one piece; larger ones go in segments.
         numbered: packets that were numbered since the last visit of the token.
+        is_new: whether the shell does not know yet how large datagrams are, or for whom.
     """
 
     __slots__ = (
@@ -63,6 +64,7 @@ class PacketSize:
         "_wait",
         "bytes",
         "datagram_bytes",
+        "is_new",
         "numbered",
     )
 
@@ -74,6 +76,7 @@ class PacketSize:
         self._narrow_bytes = 0  # what counts until then; 0: the path is believed
         self._sent = self._again = self._packets = self._wait = 0
         self._mean = self.numbered = 0
+        self.is_new = False
 
     def begin_view(self, most: int) -> None:
         """Begin a view whose packets have at most so many bytes."""
@@ -104,6 +107,7 @@ class PacketSize:
 
     def _use(self, datagram_bytes: int) -> None:
         self.datagram_bytes = datagram_bytes
+        self.is_new = True
         self.bytes = max(self.bytes, self.least)
         self._reset()
 

@@ -104,7 +104,8 @@ def answer(parts: DaemonParts, question: str, principal: str) -> Iterator[bytes]
     elif word == "configuration" and not rest:
         found = describe(parts.config)
     elif word == "members" and rest:
-        yield from encode_in_pieces({"group": rest}, _members(rest, parts.core.members(rest)))
+        members = tuple(parts.core.groups().get(rest, ()))
+        yield from encode_in_pieces({"group": rest}, _members(rest, members))
         return
     elif word in ("keys", "daemons"):
         service = parts.keys if word == "keys" else parts.roster

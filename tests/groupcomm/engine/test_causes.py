@@ -108,7 +108,7 @@ def test_what_is_delivered_before_the_welcome_has_its_causes_too() -> None:
 
 def test_who_has_gone_is_forgotten() -> None:
     room = Room()
-    told = room.clients.core.sessions._output.causes_frames
+    told = room.clients.core.sessions.output.causes_frames
     assert told.wanted == {room.asking}
     room.clients.step(ClientGone(room.asking))
     assert told.wanted == set()

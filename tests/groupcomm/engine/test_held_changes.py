@@ -334,7 +334,7 @@ class Crowd:
             self.clients.step_once(now=self.now)
         for program in self.programs:
             self.output[program] += b"".join(self.clients.core.pop_output(program, PLENTY))
-        assert not self.clients.core.sessions._output.held.waiting
+        assert not self.clients.core.sessions.output.held.waiting
         return self.output
 
 

@@ -68,7 +68,7 @@ def test_a_program_that_has_gone_asks_for_nothing_any_more() -> None:
     one = clients.start("u")
     clients.sessions[one] = ClientSession("u", causes=True, principals=True, origins=True)
     clients.talk(one)
-    found = clients.core.sessions._output
+    found = clients.core.sessions.output
     assert found.causes_frames.wanted == found.principals == found.origins == {one}
     clients.step(ClientGone(one))
     assert found.causes_frames.wanted == found.principals == found.origins == set()

@@ -6,7 +6,7 @@ from tests.groupcomm.engine.cluster import Cluster
 
 def since(cluster: Cluster, name: str) -> dict[str, Position]:
     """Return a daemon's facts about the members of `g`."""
-    return {member.id.name: member.groups["g"] for member in cluster.cores[name].members("g")}
+    return {member.id.name: member.groups["g"] for member in cluster.cores[name].groups()["g"]}
 
 
 def test_the_place_of_a_join_goes_from_view_to_view_with_those_who_saw_it() -> None:

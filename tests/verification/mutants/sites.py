@@ -63,7 +63,7 @@ def gateway_counts_at_once(right: Right) -> Right:
         for notice in decode_horizon_untrusted(packet).notices:
             if notice.ring in self.ring.entered:
                 self.delivery.order.blocks._count(notice.ring, notice.horizon, notice.upto)
-                self.delivery._moved = True
+                self.delivery.moved = True
 
     return on_horizon
 

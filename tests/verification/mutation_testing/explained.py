@@ -7,7 +7,7 @@ from typing import Final
 
 EQUIVALENT: Final[dict[str, str]] = {
     "groupcomm/engine/delivery.py Delivery.__init__: constant: False  ->  True in"
-    " self._moved = False": "it is not read before the announcements have come in packets",
+    " self.moved = False": "it is not read before the announcements have come in packets",
     "groupcomm/engine/delivery.py OrderedWaits.pop_rest: constant: 2  ->  3 in waits ="
     " sorted(self._agreed + self._safe, key=lambda wait: wait[:2])": (
         "no two bundles have the same time and place"
