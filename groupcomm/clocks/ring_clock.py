@@ -119,14 +119,15 @@ class LatestTime:
 
     Attributes:
         now: seconds; the owner sets it.
+        limit: times up to this one are surely true; `check` decides about others.
     """
 
-    __slots__ = ("_base", "_began", "_limit", "now")
+    __slots__ = ("_base", "_began", "limit", "now")
 
     def __init__(self, clock: int, reading: int, now: float) -> None:
         """Begin with the least time of the view's stamps and with this daemon's physical time."""
         self._base = max(clock, reading) + FARTHEST_AHEAD_US
-        self._limit = self._base
+        self.limit = self._base
         self._began = self.now = now
 
     def check(self, time: int) -> None:
@@ -136,12 +137,12 @@ class LatestTime:
         passed on, a time that is just beyond the limit here: that is a contradiction, for which
         nobody is to blame.
         """
-        if time > self._limit:
-            self._limit = self._base + FASTEST * int((self.now - self._began) * 1e6)
-            if time > self._limit:
+        if time > self.limit:
+            self.limit = self._base + FASTEST * int((self.now - self._began) * 1e6)
+            if time > self.limit:
                 text = (
-                    f"time {time} is ahead of {self._limit}, the latest time that can be true here"
+                    f"time {time} is ahead of {self.limit}, the latest time that can be true here"
                 )
-                if time > self._limit + FARTHEST_AHEAD_US:
+                if time > self.limit + FARTHEST_AHEAD_US:
                     raise ProtocolViolation("time", text)
                 raise Contradiction("time", text)

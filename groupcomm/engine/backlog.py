@@ -186,14 +186,14 @@ class Subscriptions:
         if queue is not None:
             queue.append(bundle)
             self.waiting += 1
-        elif self._must_wait(bundle):
+        elif self._several and self._must_wait(bundle):
             self._held[bundle.session] = deque([bundle])
             self.waiting += 1
         else:
             self._backlog.append(bundle)
 
     def _must_wait(self, bundle: Bundle) -> bool:
-        return self._several and bundle.kind == _JOIN and bundle.groups[0] not in self._subscribed
+        return bundle.kind == _JOIN and bundle.groups[0] not in self._subscribed
 
     def _want(self, group: str) -> None:
         self._joins[group] += 1

@@ -81,14 +81,14 @@ def check_token(token: Token, view: View, ring: int) -> None:
 
 def check_rest(notice: RestNotice, view: View) -> None:
     """Raise ProtocolViolation unless a rest notice names a ring, its holder and all frontiers."""
-    _require(notice.ring < len(view.rings), "rest", f"there is no ring {notice.ring}")
+    if notice.ring >= len(view.rings):
+        raise ProtocolViolation("rest", f"there is no ring {notice.ring}")
     members = view.rings[notice.ring]
-    _require(notice.holder in members, "rest", f"daemon {notice.holder} is not in the ring")
-    _require(
-        len(notice.frontiers) == len(members),
-        "rest",
-        f"{len(notice.frontiers)} frontiers for {len(members)}",
-    )
+    if notice.holder not in members or len(notice.frontiers) != len(members):
+        raise ProtocolViolation(
+            "rest",
+            f"holder {notice.holder} with {len(notice.frontiers)} frontiers: the ring is {members}",
+        )
 
 
 def check_held(notice: HeldNotice, view: View) -> None:
@@ -135,26 +135,22 @@ class Plausibility:
         latest: the latest time that can be true.
     """
 
-    __slots__ = ("_delivery", "_latest", "_me", "_own_ring", "_place", "_ring", "_streams", "_view")
+    __slots__ = ("_admission", "_blocks", "_latest", "_own_ring", "_place", "_ring", "_streams")
 
     def __init__(
         self, view: View, me: int, ring: Ring, delivery: Delivery, latest: LatestTime
     ) -> None:
-        self._view = view
-        self._me = me
         self._own_ring = view.ring_of[me]
         self._place = view.rings[self._own_ring].index(me)
         self._ring = ring
         self._streams = delivery.streams
-        self._delivery = delivery
+        self._admission, self._blocks = delivery.order.admission, delivery.order.blocks
         self._latest = latest
 
     # ---- the token ----
 
     def check_token(self, token: Token) -> None:
         """Raise ProtocolViolation if a token that was not here yet cannot be the ring's."""
-        self._check_hop(token.hop)
-        self._latest.check(token.clock)
         self._check_rows(token)
         for ring, first, last in token.requests:
             self._check_range(ring, first, last)
@@ -168,16 +164,23 @@ class Plausibility:
                 "token", f"the last number is {token.last}, and {stream.known} is known"
             )
         row = token.rows[self._place]
-        held = any(told > s.held for told, s in zip(row.held, self._streams, strict=True))
-        if held or row.frontier > self._delivery.order.frontier:
+        more = False
+        for told, stream in zip(row.held, self._streams, strict=True):
+            more |= told > stream.held
+        if more or row.frontier > self._blocks.least:
             raise Contradiction(
                 "token", "it holds a row of this daemon that this daemon did not write"
             )
 
     def _check_rows(self, token: Token) -> None:
+        if token.hop > self._ring.monitor.hop + MOST_HOPS:
+            self._check_hop(token.hop)
+        if token.clock > self._latest.limit:
+            self._latest.check(token.clock)
         ring, last, sent = self._own_ring, token.last, 0
         for row in token.rows:
-            self._latest.check(row.frontier)
+            if row.frontier > self._latest.limit:
+                self._latest.check(row.frontier)
             sent += row.sent
             if row.held[ring] > last:
                 raise ProtocolViolation(
@@ -212,18 +215,21 @@ class Plausibility:
             raise ProtocolViolation(
                 "sender", f"daemon {sender} says that {notice.holder} has the token"
             )
-        self._check_hop(notice.hop)
-        self._latest.check(max(notice.horizon, *notice.frontiers))
+        if notice.hop > self._ring.monitor.hop + MOST_HOPS:
+            self._check_hop(notice.hop)
+        latest = max(notice.horizon, *notice.frontiers)
+        if latest > self._latest.limit:
+            self._latest.check(latest)
         held = self._streams[self._own_ring].held
         if notice.last > held:
             raise Contradiction(
                 "rest", f"all are said to hold {notice.last}, and {held} is held here"
             )
-        if notice.frontiers[self._place] > self._delivery.order.frontier:
+        if notice.frontiers[self._place] > self._blocks.least:
             raise Contradiction("rest", "it names a frontier of this daemon that it never reported")
         if self._ring.state is not TokenState.AWAY and notice.hop > self._ring.monitor.hop:
             raise Contradiction("rest", f"a token of hop {notice.hop} rests, and the token is here")
-        self._delivery.order.admission.check_horizon(notice.ring, notice.horizon, notice.last)
+        self._admission.check_horizon(notice.ring, notice.horizon, notice.last)
 
     def check_held(self, notice: HeldNotice, sender: int) -> None:
         """Raise ProtocolViolation if a daemon reports for another one, or impossible numbers."""
@@ -260,11 +266,11 @@ class Plausibility:
                 raise too_far("horizon", number, self._streams[ring])
         if notice.ring == self._own_ring:
             self.check_given(notice.upto)
-            if notice.frontier > self._delivery.order.frontier:
+            if notice.frontier > self._blocks.least:
                 raise Contradiction(
                     "horizon", "it names a frontier that this daemon never reported"
                 )
-        self._delivery.order.admission.check_horizon(notice.ring, notice.horizon, notice.upto)
+        self._admission.check_horizon(notice.ring, notice.horizon, notice.upto)
 
     def check_resend(self, request: ResendRequest, sender: int) -> None:
         """Raise ProtocolViolation if a daemon asks for another one, or for impossible numbers."""

@@ -236,14 +236,14 @@ class DaemonCore:
                 view_state.ring.flow.blocked and not self.sessions.slow_receivers
             )
         if due:
-            self._step_view(now, clients=clients)
+            self._step_view(now)
         if self._consults or now >= membership.deadline or membership.state is not _OPERATIONAL:
             self._consults = False
             membership.step(now)
         if membership.state is MembershipState.LEFT:
             self.freeze()
         if self._begun:
-            self._step_view(now, clients=clients)
+            self._step_view(now)
         if self.roster_manager.effects or membership.flood.out:
             self._send_control()
 
@@ -292,7 +292,7 @@ class DaemonCore:
         if (keys.unstored or rosters.unstored) and self._storage.is_due(self._now):
             self.deadline = self._now  # a delivered bundle has changed the keys or the roster
 
-    def _step_view(self, now: float, *, clients: bool) -> None:
+    def _step_view(self, now: float) -> None:
         view_state = self.view_state
         if view_state is None or self.membership.state is not _OPERATIONAL:
             return
@@ -307,7 +307,7 @@ class DaemonCore:
         slow = self.sessions.limits.block_bytes is not None and bool(self.sessions.slow_receivers)
         delivery = view_state.delivery
         view_state.ring.flow.blocked = slow or (delivery.unfinished and delivery.is_behind)
-        view_state.step(now, clients=clients)
+        view_state.step(now)
         if view_state.several:
             for daemon in view_state.pop_unreached():
                 self.membership.on_unreached(daemon, now)

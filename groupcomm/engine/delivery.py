@@ -252,7 +252,8 @@ class Delivery:
         """
         if self.has_packet(packet):
             return False
-        self._latest.check(packet.time)
+        if packet.time > self._latest.limit:
+            self._latest.check(packet.time)
         self.order.admission.check(packet)
         self._enter(packet)
         return True
@@ -282,7 +283,8 @@ class Delivery:
         held_before = stream.held
         stream.accept(packet)
         self.moved = self.holds_packets = True
-        self.clock.follow(packet.time)
+        if packet.time > self.clock.value:
+            self.clock.follow(packet.time)
         self._probe.held(packet.ring, packet.number, packet.time)
         self.order.accept(packet, held_before)
 
@@ -296,7 +298,8 @@ class Delivery:
 
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         """Process a horizon of a ring."""
-        self.clock.follow(value)
+        if value > self.clock.value:
+            self.clock.follow(value)
         if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
             self.moved = True
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol, TypeAlias
 
 import attrs
+import msgspec
 
 from groupcomm.config.roster import Roster, RosterRecord
 from groupcomm.engine.inputs import Input
@@ -80,7 +81,7 @@ class CoreOver:
     roster: Roster | None = None
 
 
-class Output:
+class Output(msgspec.Struct, eq=False):
     """The duties of the shell after one step of a core, in order.
 
     Attributes:
@@ -106,40 +107,21 @@ class Output:
             and CUT_SHORT clients may still be served for a while.
     """
 
-    __slots__ = (
-        "datagrams",
-        "dropped",
-        "ended",
-        "greeted",
-        "near",
-        "news",
-        "over",
-        "questions",
-        "readable",
-        "ready",
-        "rejected",
-        "reports",
-        "roster",
-        "segmentation",
-        "store",
-    )
-
-    def __init__(self, datagrams: list[Transmission]) -> None:
-        self.roster: Roster | None = None
-        self.near: frozenset[str] | None = None
-        self.segmentation: Segmentation | None = None
-        self.store: Sequence[Store] = ()
-        self.datagrams = datagrams
-        self.rejected = 0
-        self.dropped: Sequence[tuple[bytes, str]] = ()
-        self.news: Sequence[News] = ()
-        self.greeted: Sequence[int] = ()
-        self.ready: Collection[int] = ()
-        self.ended: Sequence[int] = ()
-        self.readable: Sequence[int] = ()
-        self.questions: Sequence[tuple[int, str]] = ()
-        self.reports: Sequence[tuple[str, bytes]] = ()
-        self.over: CoreOver | None = None
+    datagrams: list[Transmission]
+    roster: Roster | None = None
+    near: frozenset[str] | None = None
+    segmentation: Segmentation | None = None
+    store: Sequence[Store] = ()
+    rejected: int = 0
+    dropped: Sequence[tuple[bytes, str]] = ()
+    news: Sequence[News] = ()
+    greeted: Sequence[int] = ()
+    ready: Collection[int] = ()
+    ended: Sequence[int] = ()
+    readable: Sequence[int] = ()
+    questions: Sequence[tuple[int, str]] = ()
+    reports: Sequence[tuple[str, bytes]] = ()
+    over: CoreOver | None = None
 
 
 class Steppable(Protocol):

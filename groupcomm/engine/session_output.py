@@ -240,8 +240,15 @@ class SessionOutput:
         self, connections: list[int], frame: tuple[Raw, ...], droppable: bool = False
     ) -> None:
         """Send a frame to as many of these sessions as this step may; `go_on` serves the others."""
-        self.rest.append((connections, frame, droppable))
-        self.go_on()
+        if self.rest or self.frames + len(connections) > STEP_FRAMES:
+            self.rest.append((connections, frame, droppable))
+            self.go_on()
+            return
+        self.frames += len(connections)
+        for connection in connections:
+            session = self.by_connection.get(connection)
+            if session is not None:
+                self.push(session, frame, droppable)
 
     def note_wishes(self, session: DaemonSession) -> None:
         """Note the frames that a session asks for in its HELLO."""

@@ -35,7 +35,7 @@ from groupcomm.link.routes import Routes
 from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.states import MembershipState
 from groupcomm.metrics import metric
-from groupcomm.ring.ring import Ring
+from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
 from groupcomm.wire.bundle import BundleKind
@@ -337,17 +337,12 @@ class ViewState:
 
     # ---- one step ----
 
-    def step(self, now: float, *, clients: bool) -> None:
-        """Act once for everything that has arrived, except for deliveries.
-
-        Args:
-            now: seconds.
-            clients: whether acts of clients are part of this step.
-        """
+    def step(self, now: float) -> None:
+        """Act once for everything that has arrived, except for deliveries."""
         self._now = now
         if self._announcement is not None:
             self._announce()
-        if clients or self._sessions.unreliable:
+        if self._sessions.unreliable:
             self._send_unreliable()
         if self._changed:
             self._look_for_gaps(now)
@@ -357,7 +352,9 @@ class ViewState:
                 self._forwarding.forward(self._own_ring, number, packet)
             for destination, packet in self._forwarding.step(now):
                 self.send(destination, packet)
-        self.deadline = min(self.ring.deadline, self._forwarding.deadline)
+            self.deadline = min(self.ring.deadline, self._forwarding.deadline)
+        else:
+            self.deadline = self.ring.deadline
         if self._announcement is not None:
             self.deadline = now
 
@@ -478,7 +475,7 @@ class ViewState:
             if packet.local_only:
                 self.ring.flow.note_local_only(packet.number)
                 self._deferred.defer(packet)
-            else:
+            elif self.several:
                 self._forward(packet.ring, packet.number, packet.raw)
 
     def _on_headers(self, raw: bytes) -> None:
@@ -494,7 +491,7 @@ class ViewState:
 
     def _accept(self, packet: DataPacket, *, own: bool) -> bool:
         """Enter a packet; return False if it is here already."""
-        if own:
+        if own and self.ring.state is not TokenState.AWAY:
             self._plausibility.check_given(packet.number)
         if not self.delivery.receive(packet):
             self.counters.duplicates += 1

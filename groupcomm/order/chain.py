@@ -42,13 +42,8 @@ class Chain:
 
     def resolve_causes(self, packet: DataPacket) -> None:
         """Fill in V and A of a packet that refers to packet n; n is an earlier one of the chain."""
-        if packet.vector is not None and packet.agreed is not None:
-            self.vector = packet.vector
-            self.agreed = packet.agreed
-            self.full = packet.number
-        elif packet.reference:
-            assert packet.reference == self.full, (
-                "a packet refers to another one for causes that it did not have"
-            )
-            packet.vector = self.vector
-            packet.agreed = self.agreed
+        assert packet.reference == self.full, (
+            "a packet refers to another one for causes that it did not have"
+        )
+        packet.vector = self.vector
+        packet.agreed = self.agreed

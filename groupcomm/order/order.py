@@ -94,8 +94,9 @@ class Order:
         then."""
         ring = packet.ring
         stream = self._streams[ring]
-        assert_stamps_rise(stream, packet)
-        if packet.number > held_before:
+        if stream.early or stream.held > held_before + 1:
+            assert_stamps_rise(stream, packet)  # a packet next to others; else its block is below
+        if packet.number > held_before and packet.time <= self.blocks.values[ring]:
             assert_promise_kept(packet, self.blocks.values[ring])
         top: int = _RELIABLE
         for bundle in packet.bundles:
@@ -111,29 +112,25 @@ class Order:
             heappush(self._agreed, (packet.time, ring, packet))
             if packet.safe:
                 insort(self._safe, packet.time)
-        self._link(packet)
-        if stream.held > held_before:
-            self.blocks.stream_advanced(ring, stream.held, stream.packets[stream.held].time)
-
-    def _link(self, packet: DataPacket) -> None:
-        """Put a packet into its daemon's chain, and after it the packets that waited for it."""
         chain = self._chains[packet.daemon]
         if packet.previous != chain.last:
             chain.early[packet.previous] = packet
-            return
-        follower: DataPacket | None = packet
-        while follower is not None:
-            self._extend(chain, follower)
-            follower = chain.early.pop(follower.number, None)
+        else:
+            self._extend(chain, packet)
+            while chain.early and chain.last in chain.early:
+                self._extend(chain, chain.early.pop(chain.last))
+        if stream.held > held_before:
+            self.blocks.stream_advanced(ring, stream.held, stream.packets[stream.held].time)
 
     def _extend(self, chain: Chain, packet: DataPacket) -> None:
+        """Put the next packet into its daemon's chain."""
         chain.last = packet.number
-        chain.resolve_causes(packet)
+        if packet.vector is not None:
+            chain.vector, chain.agreed, chain.full = packet.vector, packet.agreed, packet.number
+        elif packet.reference:
+            chain.resolve_causes(packet)
         if packet.causal:
-            packet.ready = not chain.gate and self._has_causes(packet)
-            if not packet.ready:
-                chain.gate.append(packet)
-                self._gated[chain.daemon] = chain
+            self._gate(chain, packet)
         queues = chain.queues
         for bundle in packet.bundles:
             level = bundle.level
@@ -150,6 +147,12 @@ class Order:
                 packet.pending += 1
         if packet.pending:
             heappush(self._low[packet.ring], packet.number)
+
+    def _gate(self, chain: Chain, packet: DataPacket) -> None:
+        packet.ready = not chain.gate and self._has_causes(packet)
+        if not packet.ready:
+            chain.gate.append(packet)
+            self._gated[chain.daemon] = chain
 
     # ---- bundles that are released ----
 
@@ -184,15 +187,11 @@ class Order:
 
     def _deliver_agreed(self, packet: DataPacket, may_go_on: Callable[[], bool]) -> bool:
         """Release the agreed bundles of the lowest packet; return whether more may be released."""
-        assert_in_order(packet, self.done, self.blocks.least)
+        if (packet.time, packet.ring) <= self.done or packet.time > self.blocks.least:
+            assert_in_order(packet, self.done, self.blocks.least)
         if self._gated:
             self._forgo_impossible(packet)
-        if packet.vector is not None and not self._are_held(packet.vector):
-            self._forgo_causes(packet)
-        for stream in self._streams:
-            lowest = self._lowest_pending(stream.ring)
-            if lowest:
-                assert_causes_delivered(packet, stream, lowest)
+        self._check_causes(packet)
         chain = self._chains[packet.daemon]
         for bundle in packet.bundles:
             if bundle.level >= _AGREED and not bundle.released:
@@ -202,7 +201,10 @@ class Order:
                 head = queue.popleft()
                 assert head is bundle, "an agreed bundle overtakes its session"
                 self._release(bundle)
-                self._serve(chain, bundle.session, queue)
+                if queue:
+                    self._serve(chain, bundle.session, queue)
+                else:
+                    del chain.queues[bundle.session]
         heappop(self._agreed)
         if packet.safe:
             del self._safe[0]
@@ -221,11 +223,14 @@ class Order:
                 self._forgo_causes(chain.gate[0])
                 self._open_gates()
 
-    def _are_held(self, vector: tuple[int, ...]) -> bool:
-        for stream, number in zip(self._streams, vector, strict=True):
-            if stream.held < number:
-                return False
-        return True
+    def _check_causes(self, packet: DataPacket) -> None:
+        """Give up causes of the next agreed packet that do not exist; others were delivered."""
+        vector = packet.vector
+        for stream, low in zip(self._streams, self._low, strict=True):
+            if vector is not None and stream.held < vector[stream.ring]:
+                self._forgo_causes(packet)
+            if low and (lowest := self._lowest_pending(stream.ring)):
+                assert_causes_delivered(packet, stream, lowest)
 
     def _forgo_causes(self, packet: DataPacket) -> None:
         packet.vector = packet.agreed = None
@@ -323,11 +328,6 @@ class Order:
         return [chain.last for chain in self._chains]
 
     @property
-    def frontier(self) -> int:
-        """Return the time up to which everything is held here and nothing can still come."""
-        return self.blocks.least
-
-    @property
     def waiting(self) -> int:
         """Return the number of agreed packets that are not delivered."""
         return len(self._agreed)
@@ -353,6 +353,8 @@ class Order:
 
 
 # ---- invariants, always on: an AssertionError here is a bug of groupcomm, never of an input ----
+
+# A comparison costs less than a call: where all is well, most of these are not even called.
 
 
 def assert_stamps_rise(stream: Stream, packet: DataPacket) -> None:

@@ -15,7 +15,6 @@ from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import View
-from groupcomm.ring.token_handling import held_by_ring
 from groupcomm.stream.packet_size import PacketSize
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.token import Row, Token
@@ -188,6 +187,7 @@ class FlowControl:
 
     Attributes:
         blocked: a client of this daemon is slow, and all senders must wait for it.
+        reported: the numbers that this daemon has reported last; see `to_report`.
         window: the bytes that this daemon may number from one arrival of the token to the next.
     """
 
@@ -196,11 +196,11 @@ class FlowControl:
         "_local_only_before",
         "_most_headers",
         "_remote",
-        "_reported",
         "_size",
         "_stream",
         "_windows",
         "blocked",
+        "reported",
         "window",
     )
 
@@ -215,7 +215,7 @@ class FlowControl:
         self._local_only: list[int] = []  # numbers of packets that stay in this ring, rising
         self._local_only_before = 0  # number of earlier ones, all held by all other rings
         self._stream = stream
-        self._reported: list[int] = []
+        self.reported: list[int] = []
         self.blocked = False
         self.window = Window(windows.visit_bytes, windows.ring_bytes)
         # The way to the other ring, the time until its next notice, and the way back.
@@ -232,9 +232,9 @@ class FlowControl:
         While a client is slow the daemon reports no progress to the ring, and all daemons stop
         numbering once the allowed number of packets is ahead of it.
         """
-        if not self.blocked or not self._reported:
-            self._reported = held
-        return self._reported
+        if not self.blocked or not self.reported:
+            self.reported = held
+        return self.reported
 
     # ---- other rings ----
 
@@ -274,11 +274,11 @@ class FlowControl:
 
     def _keeps_up(self, token: Token) -> bool:
         """Return whether all daemons, of all rings, hold enough for more to be numbered."""
-        windows, ahead = self._windows, token.last - held_by_ring(token, self._stream.ring)
+        windows, ahead = self._windows, token.last - token.held_by_all(self._stream.ring)
         # A slow receiver makes its daemon keep the bytes of packets, so fewer large ones are
         # allowed.
         most = min(windows.stream_packets, -(-windows.stream_bytes // self._size.usual))
-        return ahead < most and self.may_number(token.last)
+        return ahead < most and (not self._remote or self.may_number(token.last))
 
     def budget(self, token: Token, row: Row) -> int:
         """Return the number of bytes that the holder, whose row this is, may number in this
@@ -286,14 +286,17 @@ class FlowControl:
         if not self._keeps_up(token):
             return 0
         most = self._windows.ring_bytes
-        senders = 1 + sum([other.sent > 0 for other in token.rows if other is not row])
+        senders = 1
+        for other in token.rows:
+            senders += other is not row and other.sent > 0
         share = max(most - (token.burst - row.sent), most // senders)
         return min(self.window.bytes, share) - row.sent
 
     def token_returned(self, token: Token, row: Row, now: float) -> None:
         """Note that the token is back at the daemon whose row this is: its last burst is over."""
         window, size = self.window, self._size
-        size.token_returned(row.sent, window.repeated, now)
+        if size.adapts:
+            size.token_returned(row.sent, window.repeated, now)
         self.settle(token, row)
         window.token_returned(size.segments, size.usual)
 

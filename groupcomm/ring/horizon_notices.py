@@ -1,6 +1,6 @@
-"""Horizon notices: rest notices for the ring, and horizon notices for other rings.
+"""Horizon notices: what a ring tells the other rings about its progress.
 
-Pure. ``now`` is in seconds. The holder of the token issues both. While the agreed order is in use,
+Pure. ``now`` is in seconds. The holder of the token issues them. While the agreed order is in use,
 horizon notices come in short intervals, because the agreed deliveries of every ring wait for them.
 In silence they come only until every packet is forgotten.
 """
@@ -9,11 +9,10 @@ from math import inf
 
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import Timing
-from groupcomm.config.view import RING, View
+from groupcomm.config.view import View
 from groupcomm.ring.context import RingContext
 from groupcomm.ring.flow_control import report_after
 from groupcomm.wire.horizon import HorizonNotice
-from groupcomm.wire.token import RestNotice, Token
 
 REPEATS = 3
 """The number of notices that report a number after it has changed."""
@@ -134,10 +133,9 @@ class HoldingsReport:
 
 
 class HorizonNotices:
-    """The rest and horizon notices of one daemon while it has the token.
+    """The horizon notices of one daemon while it has the token.
 
     Attributes:
-        rest_at: the time at which the next rest notice is due.
         horizon_at: the time at which the next horizon notice is due, as last computed; inf with one
             ring.
         notices: the schedule of horizon notices.
@@ -146,18 +144,13 @@ class HorizonNotices:
     """
 
     __slots__ = (
-        "_alone",
         "_clock",
         "_context",
-        "_key",
-        "_me",
         "_report",
         "_ring",
-        "_timing",
         "horizon_at",
         "notices",
         "report_after",
-        "rest_at",
     )
 
     def __init__(
@@ -171,34 +164,12 @@ class HorizonNotices:
         now: float,
     ) -> None:
         self._ring = view.ring_of[me]
-        self._alone = len(view.rings[self._ring]) == 1
-        self._me = me
-        self._key = view.key
-        self._timing = timing
         self.report_after = report_after(view.packet_limit)
         self._report = HoldingsReport(len(view.rings), timing.rest_interval_s)
         self._clock = clock
         self._context = context
         self.notices = NoticeSchedule(timing, view.longest_delay_s, now)
-        self.rest_at = now
         self.horizon_at = inf
-
-    def announce_rest(self, token: Token, now: float) -> None:
-        """Announce that the token rests here and that all daemons hold its stream."""
-        horizon = self._clock.advance(now)
-        self.rest_at = now + self._timing.rest_interval_s
-        self._context.promise(horizon, token.last)
-        if self._alone:
-            return
-        notice = RestNotice(
-            ring=self._ring,
-            hop=token.hop,
-            holder=self._me,
-            last=token.last,
-            horizon=horizon,
-            frontiers=[row.frontier for row in token.rows],
-        )
-        self._context.send(RING, notice.encode(self._key))
 
     def horizon_if_due(self, last: int, held: list[int], frontier: int, now: float) -> None:
         """Announce this ring's progress to other rings, if a notice is due.

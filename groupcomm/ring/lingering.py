@@ -19,7 +19,6 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.core import Timing
-from groupcomm.wire.token import Row
 
 STEADY: Final = 10
 """Messages follow each other if they come within this many times `linger_s`."""
@@ -72,13 +71,11 @@ class Lingering:
         before, self._numbered_at = self._numbered_at, now
         self.steady = self.single and now - before <= STEADY * self._linger_s
 
-    def note_rows(self, rows: list[Row], own: Row, ring: int, last: int, now: float) -> None:
-        """Note the rows of the token that is here, after `last` was numbered."""
-        for row in rows:
-            if row is not own and row.held[ring] < self._unsettled:
-                return
-        self._unsettled = last
-        self._overdue_at = now + self._interval_s
+    def note_token(self, held: int, last: int, now: float) -> None:
+        """Note a visit of the token: all others hold `held`, and `last` was numbered last."""
+        if held >= self._unsettled:
+            self._unsettled = last
+            self._overdue_at = now + self._interval_s
 
     def stay(self, now: float, *, asks: bool) -> None:
         """Keep the token; `asks` says that the others were asked whether they hold the packets."""

@@ -39,8 +39,6 @@ from groupcomm.ring.token_handling import (
     add_requests,
     answer_requests,
     first_token,
-    held_by_ring,
-    least_frontier,
     queue_wanted,
 )
 from groupcomm.ring.token_monitor import TokenMonitor
@@ -110,6 +108,8 @@ class Ring:
         "_noted_frontier",
         "_packer",
         "_place",
+        "_rest_at",
+        "_rest_interval_s",
         "_ring",
         "_room",
         "_round_at",
@@ -117,6 +117,7 @@ class Ring:
         "_single",
         "_stream",
         "_streams",
+        "_successor",
         "_token",
         "_wanted",
         "deadline",
@@ -154,11 +155,13 @@ class Ring:
         self._ring = view.ring_of[me]
         self._members = view.rings[self._ring]
         self._place = self._members.index(me)
+        self._successor = self._members[(self._place + 1) % len(self._members)]
         self._alone = len(self._members) == 1
         self._single = len(streams) == 1
         self._holdings = Holdings(self._members, me)
         self._stream = streams[self._ring]
         timing = config.timing
+        self._rest_interval_s = timing.rest_interval_s
         self._horizons = HorizonNotices(view, me, timing, clock=clock, context=context, now=now)
         self.notices = self._horizons.notices
         self.flow = FlowControl(config, view, self._stream, context.packet_size)
@@ -184,6 +187,7 @@ class Ring:
         self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single)
+        self._rest_at = now  # when the next rest notice is due
         self._round_at = now  # when the token may circulate to collect frontiers only
         self.duplicate_tokens = 0
         self._token = first_token(
@@ -205,7 +209,7 @@ class Ring:
         if token.hop <= self.last_hop:
             self.duplicate_tokens += 1
             if self.state is TokenState.RESTING or self.state is TokenState.LINGERING:
-                self._horizons.rest_at = now  # the sender has not heard that its request arrived
+                self._rest_at = now  # the sender has not heard that its request arrived
             return
         self.last_hop = token.hop
         counts = self._context.ring_counts
@@ -215,16 +219,19 @@ class Ring:
             counts.rotations_s += now - self.monitor.passed_at
         self.monitor.came_by(token.hop)
         self._token = token
-        self._stream.learn(token.last)
+        if token.last > self._stream.known:
+            self._stream.learn(token.last)
         self.reception.on_token(token, self.entered, now)
-        self._clock.follow(token.clock)
+        if token.clock > self._clock.value:
+            self._clock.follow(token.clock)
         self.state = TokenState.ARRIVED
         self.flow.token_returned(token, token.rows[self._place], now)
 
     def on_rest(self, notice: RestNotice, now: float) -> None:
         """Accept a rest notice: it is a heartbeat, proves the last pass, and tells stability."""
         self.monitor.heard_at = now
-        self._stream.learn(notice.last)
+        if notice.last > self._stream.known:
+            self._stream.learn(notice.last)
         self.held_by_all = max(self.held_by_all, notice.last)
         if notice.hop >= self.monitor.hop and self.state is TokenState.AWAY:
             self._noted_frontier = notice.frontiers[self._place]
@@ -259,7 +266,7 @@ class Ring:
         if notice.held > row.held[self._ring]:
             row.held[self._ring] = notice.held
             if not self._single:
-                self._held[self._ring] = held_by_ring(self._token, self._ring)
+                self._held[self._ring] = self._token.held_by_all(self._ring)
         if notice.frontier > row.frontier:
             row.frontier = notice.frontier
 
@@ -276,7 +283,7 @@ class Ring:
             self._watch(now)
             self.deadline = self.monitor.deadline
             return
-        budget, far = self._budget()
+        budget, far = self._budget() if self._packer.source.size else (0, False)
         if state is TokenState.ARRIVED:
             self._handle_token(now, budget, far=far)
         elif budget > 0 and not self._wanted:
@@ -323,7 +330,7 @@ class Ring:
         self._context.ring_frontier(least)
         self._noted_frontier = max(self._noted_frontier, least)
         if self.state is TokenState.LINGERING:
-            self.held_by_all = held_by_ring(self._token, self._ring)
+            self.held_by_all = self._token.held_by_all(self._ring)
             if self.held_by_all >= self._token.last:
                 self.state = TokenState.RESTING
                 self._lingering.settle_at = inf
@@ -334,11 +341,9 @@ class Ring:
     def _budget(self) -> tuple[int, bool]:
         """Return the most bytes to number, and whether bundles for other rings may be among them.
 
-        The number is 0 if nothing waits.
+        The number is 0 if nothing may be numbered. Something waits.
         """
         waiting, token = self._packer.source, self._token
-        if not waiting.size:
-            return 0, False
         far = self.flow.may_leave_ring(token.last)
         if not waiting.wants(far=far):
             return 0, far
@@ -346,7 +351,7 @@ class Ring:
 
     def _must_number(self) -> bool:
         """Return whether the next step must number, or circulate the token, at once."""
-        return self.state is TokenState.LINGERING or self._budget()[0] > 0
+        return self.state is TokenState.LINGERING or self._budget()[0] > 0  # something waits
 
     def _handle_token(self, now: float, budget: int, *, far: bool, leave: bool = False) -> None:
         """Repair, number and write this daemon's row, then pass the token on or keep it.
@@ -360,11 +365,9 @@ class Ring:
         token = self._token
         rested = self.state is not TokenState.ARRIVED
         self._clock.advance(now)
-        if token.requests or self._answered:
-            self._answer_requests(token)
         shown = max(self._shown, self._doubted)
-        add_requests(token, self._ring, self._stream.missing(shown), self._room)
-        self._request_foreign(token, now)
+        if token.requests or self._answered or self._stream.held < shown or not self._single:
+            self._repair(token, shown, now)
         packets = self._number(token, budget, now, far=far) if budget > 0 else []
         self._shown = token.last
         self._write_row(token, now)
@@ -377,11 +380,10 @@ class Ring:
             asks = safe and self._may_ask(packets)
             here = rested or asks
             lingers = (asks or not safe) and self._may_linger(token, packets, now, rested=here)
-        if lingers and packets and self._single:
-            packets[-1].mark_lingering(asks=asks)
-        early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
-        for packet in packets[:early]:
-            self._context.publish(packet)
+        if packets:
+            if lingers and self._single:
+                packets[-1].mark_lingering(asks=asks)
+            packets = self._publish_first(packets)
         if not self._single:
             self._horizons.horizon_if_due(token.last, self._held, self._frontier, now)
         if rests:
@@ -390,8 +392,23 @@ class Ring:
             self._linger(token, now, rested=rested, asks=asks)
         else:
             self._pass(token, now)
-        for packet in packets[early:]:
+        for packet in packets:
             self._context.publish(packet)
+
+    def _publish_first(self, packets: list[DataPacket]) -> list[DataPacket]:
+        """Send the packets that go before the token; return those that follow it."""
+        early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
+        for packet in packets[:early]:
+            self._context.publish(packet)
+        return packets[early:]
+
+    def _repair(self, token: Token, shown: int, now: float) -> None:
+        """Answer the requests of others, and request what is missing here, up to `shown`."""
+        if token.requests or self._answered:
+            self._answer_requests(token)
+        add_requests(token, self._ring, self._stream.missing(shown), self._room)
+        if not self._single:
+            self._request_foreign(token, now)
 
     def _answer_requests(self, token: Token) -> None:
         """Multicast the packets that others request and that are held here."""
@@ -432,16 +449,15 @@ class Ring:
 
     def _write_row(self, token: Token, now: float) -> None:
         """Write the numbers held here into the token, and read those held by all daemons."""
-        row = token.rows[self._place]
-        self._lingering.note_rows(token.rows, row, self._ring, token.last, now)
+        row, ring, flow = token.rows[self._place], self._ring, self.flow
         row.frontier = self._blocks.least
-        row.held = self.flow.to_report([stream.held for stream in self._streams])
-        self._frontier = least_frontier(token)
-        if self._single:
-            self.held_by_all = held_by_ring(token, self._ring)
-        else:
-            self._held = [held_by_ring(token, ring) for ring in range(len(self._streams))]
-            self.held_by_all = self._held[self._ring]
+        held = [self._stream.held] if self._single else [stream.held for stream in self._streams]
+        row.held = flow.to_report(held) if flow.blocked else held
+        flow.reported = row.held
+        self._frontier, self.held_by_all, others = token.read_rows(row, ring)
+        self._lingering.note_token(others, token.last, now)
+        if not self._single:
+            self._held = [token.held_by_all(ring) for ring in range(len(self._streams))]
         self._context.ring_frontier(self._frontier)
 
     def _may_rest(self, token: Token) -> bool:
@@ -495,7 +511,7 @@ class Ring:
         """
         self.state = TokenState.LINGERING
         if not rested:
-            self._round_at = now + self._config.timing.rest_interval_s
+            self._round_at = now + self._rest_interval_s
             self._note_rest(token, now)
         self._lingering.stay(now, asks=asks)
 
@@ -504,7 +520,7 @@ class Ring:
         self.flow.window.token_left(token.rows[self._place].sent)
         token.hop += 1
         token.clock = self._clock.value
-        target = self._next_holder(token, now)
+        target = self._next_holder(token, now) if token.wanted else self._successor
         packet = token.encode(self._key)
         self.state = TokenState.AWAY
         self.monitor.passed_on(packet, target, token.hop, now)
@@ -512,14 +528,12 @@ class Ring:
         self._watch(now)
 
     def _next_holder(self, token: Token, now: float) -> int:
-        """Return the daemon that gets the token: the first that asked for it, else the successor.
+        """Return the daemon that gets the token, as some have asked for it: the first of these.
 
         Daemons that ask in turns must not keep it from the others, which would take it for lost. If
         requests leave it no time to circulate, it goes first to the daemon that has lacked it for
         longest.
         """
-        if not token.wanted:
-            return self._members[(self._place + 1) % len(self._members)]
         if not self._lingering.is_starving(now):
             return token.wanted.pop(0)
         others = (place for place in range(len(token.rows)) if place != self._place)
@@ -531,25 +545,44 @@ class Ring:
         self.state = TokenState.RESTING
         self.flow.settle(self._token, self._token.rows[self._place])
         self._note_rest(self._token, now)
-        self._round_at = now + self._config.timing.rest_interval_s
-        self._horizons.announce_rest(self._token, now)
+        self._round_at = now + self._rest_interval_s
+        self._announce_rest(now)
+
+    def _announce_rest(self, now: float) -> None:
+        """Announce that the token rests here and that all daemons hold its stream."""
+        token, horizon = self._token, self._clock.advance(now)
+        self._rest_at = now + self._rest_interval_s
+        self._context.promise(horizon, token.last)
+        if self._alone:
+            return
+        notice = RestNotice(
+            ring=self._ring,
+            hop=token.hop,
+            holder=self._me,
+            last=token.last,
+            horizon=horizon,
+            frontiers=[row.frontier for row in token.rows],
+        )
+        self._context.send(RING, notice.encode(self._key))
 
     def _note_rest(self, token: Token, now: float) -> None:
         self._noted_frontier = self._blocks.least
         self.monitor.rests(token.hop, self._me, now, wanted=self._packer.source.size > 0)
 
     def _stay(self, now: float) -> None:
-        if now >= self._horizons.rest_at and self.state is TokenState.RESTING:
-            self._horizons.announce_rest(self._token, now)
+        if now >= self._rest_at and self.state is TokenState.RESTING:
+            self._announce_rest(now)
         if not self._single:
             self._horizons.horizon_if_due(self._token.last, self._held, self._frontier, now)
 
     def _must_circulate(self, now: float) -> bool:
         """Return whether others need the resting token, or it must collect their holdings."""
         token = self._token
-        if self._wanted or (self._lags() and not self.flow.blocked):
+        if self._wanted or (self._alone and self._lags() and not self.flow.blocked):
             return True
-        if any(gaps.deadline <= now for gaps in self._gaps) or self._holds_more():
+        if not self._single and (
+            any(gaps.deadline <= now for gaps in self._gaps) or self._holds_more()
+        ):
             return True
         if self.state is TokenState.LINGERING and (
             now >= self._lingering.settle_at or self._packer.source.size
@@ -562,7 +595,7 @@ class Ring:
 
     def _holds_more(self) -> bool:
         """Return whether senders of other rings will soon wait for what this ring holds."""
-        if self._single or self.flow.blocked:
+        if self.flow.blocked:
             return False
         reported, after = self._token.rows[self._place].held, self._horizons.report_after
         return any(
@@ -572,13 +605,13 @@ class Ring:
         )
 
     def _lags(self) -> bool:
-        """Return whether a slow client made a lone daemon report less than it holds."""
-        return self._alone and self.held_by_all < self._token.last
+        """Return whether a slow client made this daemon, a lone one, report less than it holds."""
+        return self.held_by_all < self._token.last
 
     def _rest_deadline(self) -> float:
         deadline = self._horizons.horizon_at
-        if (not self._alone and self.state is TokenState.RESTING) or self._lags():
-            deadline = min(deadline, self._horizons.rest_at)
+        if self._lags() if self._alone else self.state is TokenState.RESTING:
+            deadline = min(deadline, self._rest_at)
         for gaps in self._gaps:
             deadline = min(deadline, gaps.deadline)
         written = self._token.rows[self._place].frontier

@@ -107,13 +107,3 @@ def queue_wanted(token: Token, wanted: list[int], me: int) -> None:
     queue = token.wanted + [daemon for daemon in wanted if daemon not in token.wanted]
     token.wanted = [daemon for daemon in queue if daemon != me]
     wanted.clear()
-
-
-def least_frontier(token: Token) -> int:
-    """Return the frontier of the ring: the least that its daemons have written into the token."""
-    return min([row.frontier for row in token.rows])
-
-
-def held_by_ring(token: Token, ring: int) -> int:
-    """Return the number up to which every daemon of the token's ring holds the stream of a ring."""
-    return min([row.held[ring] for row in token.rows])

@@ -128,7 +128,8 @@ class TokenMonitor:
         self._copy = packet
         self._copy_to = to
         self._repeats.start(now)
-        self._asking.stop()
+        if self._asking.at != inf:
+            self._asking.stop()
         self.heard_at = self.passed_at = now
 
     def came_by(self, hop: int) -> None:
@@ -146,7 +147,8 @@ class TokenMonitor:
         self.at_rest = True
         self._holder = holder
         self._ask_holder = False
-        self._repeats.stop()
+        if self._repeats.at != inf:
+            self._repeats.stop()
         if wanted:
             self._ask_at_once(now)
 

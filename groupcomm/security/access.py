@@ -156,16 +156,22 @@ class Rule:
 
 @attrs.frozen
 class Access:
-    """All rules of a daemon; without any, nothing but ADMIN is restricted."""
+    """All rules of a daemon; without any, nothing but ADMIN is restricted.
+
+    Attributes:
+        rules: the rules.
+        restricts: whether there are any, so that requests about groups must be checked.
+    """
 
     rules: tuple[Rule, ...] = ()
     _rules_for: dict[str, tuple[Rule, ...]] = attrs.field(
         factory=dict, init=False, eq=False, repr=False
     )
 
-    @property
-    def restricts(self) -> bool:
-        """Return whether there are rules, so that requests about groups must be checked."""
+    restricts: bool = attrs.field(init=False, eq=False, repr=False)
+
+    @restricts.default
+    def _restricts(self) -> bool:
         return bool(self.rules)
 
     def may(self, principal: str, verb: Verb, name: str = "") -> bool:

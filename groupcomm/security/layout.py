@@ -15,6 +15,8 @@ import enum
 import struct
 from typing import Final
 
+import msgspec
+
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import PacketKind
@@ -63,7 +65,7 @@ def wrong_size(size: int) -> BadDatagram:
     return BadDatagram("short" if size < HEAD_BYTES else "long", f"a datagram of {size} bytes")
 
 
-class Opened:
+class Opened(msgspec.Struct, eq=False):
     """The contents of a datagram.
 
     Attributes:
@@ -77,25 +79,13 @@ class Opened:
             copy.
     """
 
-    __slots__ = ("channel", "counter", "incarnation", "key_id", "packet", "proven", "sender")
-
-    def __init__(
-        self,
-        sender: int,
-        incarnation: Incarnation,
-        counter: int,
-        packet: bytes,
-        channel: int = 0,
-        key_id: int = 0,
-        proven: bool = True,
-    ) -> None:
-        self.sender = sender
-        self.incarnation = incarnation
-        self.counter = counter
-        self.packet = packet
-        self.channel = channel
-        self.key_id = key_id
-        self.proven = proven
+    sender: int
+    incarnation: Incarnation
+    counter: int
+    packet: bytes
+    channel: int = 0
+    key_id: int = 0
+    proven: bool = True
 
 
 class Channel(enum.IntEnum):

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, TypeAlias
 
+import msgspec
+
 from groupcomm.errors import LocalProtocolError
 from groupcomm.names import check_destination
 from groupcomm.session.frames import bundle_bytes, encode_bundle_head
@@ -43,19 +45,16 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _ONLY_BYTES: Final = {bytes}
 
 
-class Address:
+class Address(msgspec.Struct, eq=False):
     """The destinations and options of messages; only messages with equal ones share a bundle."""
 
-    __slots__ = ("flags", "groups", "level", "ordered")
-
-    def __init__(self, groups: tuple[str, ...], level: int, flags: int, ordered: bool) -> None:
-        self.groups = groups
-        self.level = level
-        self.flags = flags
-        self.ordered = ordered
+    groups: tuple[str, ...]
+    level: int
+    flags: int
+    ordered: bool
 
 
-class _Shared:
+class _Shared(msgspec.Struct, eq=False):
     """Messages that share a bundle.
 
     Attributes:
@@ -66,14 +65,12 @@ class _Shared:
         runs: consecutive messages of one type: the type, and the data of each message.
     """
 
-    __slots__ = ("address", "count", "first", "room", "runs", "size")
-
-    def __init__(self, address: Address, first: int, room: int) -> None:
-        self.address = address
-        self.first = first
-        self.room = room
-        self.count = self.size = 0
-        self.runs: list[tuple[int, list[bytes]]] = []
+    address: Address
+    first: int
+    room: int
+    count: int = 0
+    size: int = 0
+    runs: list[tuple[int, list[bytes]]] = []
 
     def add(self, type_: int, messages: Sequence[bytes], size: int) -> None:
         """Add messages for which there is room: `size` bytes with their heads."""

@@ -167,7 +167,7 @@ def encode_delivery(
     head = _DELIVER.pack(
         FrameKind.DELIVER, position is not None, time, ring, bundle, connection, len(name)
     )
-    if len(body) < max(JOINED_BYTES, _held_by(body) // KEPT_PART):
+    if len(body) < JOINED_BYTES or len(body) < _held_by(body) // KEPT_PART:
         return (LENGTH.pack(length) + head + name + body,)
     return b"%b%b%b" % (LENGTH.pack(length), head, name), body
 
@@ -179,7 +179,8 @@ def _held_by(body: Raw) -> int:
 
 def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, memoryview]:
     """Decode sender, position and body of a bundle; the body is a memoryview of the frame."""
-    check_size(frame, _DELIVER.size)
+    if len(frame) < _DELIVER.size:
+        check_size(frame, _DELIVER.size)
     _, positioned, time, ring, bundle, _, name = _DELIVER.unpack_from(frame)
     end = _DELIVER.size + name
     if end > len(frame) or not name:

@@ -169,14 +169,20 @@ class FrameReader:
             if len(rest) < self._needed:
                 return
             if self._needed == 4:
-                self._needed += self._length(rest, 0)
+                (length,) = LENGTH.unpack_from(rest)
+                if not 1 <= length <= self.limit:
+                    raise self._refuse(length)
+                self._needed += length
             else:
                 frame = bytes(memoryview(rest)[4:])
                 rest.clear()
                 self._needed = 4
                 yield frame
         while size - start >= 4:
-            end = start + 4 + self._length(data, start)
+            (length,) = LENGTH.unpack_from(data, start)
+            if not 1 <= length <= self.limit:
+                raise self._refuse(length)
+            end = start + 4 + length
             if end > size:
                 self._needed = end - start
                 break
@@ -184,11 +190,8 @@ class FrameReader:
             start = end
         self._rest += data[start:]
 
-    def _length(self, data: bytes | bytearray, start: int) -> int:
-        (length,) = LENGTH.unpack_from(data, start)
-        if not 1 <= length <= self.limit:
-            raise BadDatagram("long", f"a frame of {length} bytes; 1 to {self.limit} are allowed")
-        return int(length)
+    def _refuse(self, length: int) -> BadDatagram:
+        return BadDatagram("long", f"a frame of {length} bytes; 1 to {self.limit} are allowed")
 
 
 # ---- client to daemon ----

@@ -103,7 +103,7 @@ class Inbox:
                 fault, as daemons do not decode it; it is counted and dropped.
         """
         sender, parts, body = decode_delivery_untrusted(frame)
-        view = self.announced
+        view = self.view or self.announced
         bundle = decode_body_untrusted(body)
         payload = body_payload(body)
         position = None if parts is None else Position(view, *parts, 0)

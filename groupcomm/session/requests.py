@@ -9,6 +9,8 @@ daemons, in that unit.
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from groupcomm.errors import Code, SessionError
 from groupcomm.session.frames import FrameKind
 from groupcomm.wire.bundle import Bundle, BundleKind
@@ -33,7 +35,7 @@ NO_WISHES: Final = Hello("", 0)
 """What a client asks for before its HELLO has come."""
 
 
-class Submit:
+class Submit(msgspec.Struct, eq=False):
     """A bundle of the client: messages, a fragment, a join or a leave.
 
     Attributes:
@@ -42,11 +44,8 @@ class Submit:
         ordered: whether to return its position in an ORDERED frame.
     """
 
-    __slots__ = ("bundle", "ordered")
-
-    def __init__(self, bundle: Bundle, ordered: bool) -> None:
-        self.bundle = bundle
-        self.ordered = ordered
+    bundle: Bundle
+    ordered: bool
 
 
 class Bye:

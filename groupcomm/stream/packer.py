@@ -110,7 +110,8 @@ class Packer:
         while first is not None and budget > 0:
             local_only = self.source.is_local_only(first)
             bundles = self._pop_bundles(first, far, local_only)
-            budget -= sum(bundle.size for bundle in bundles)
+            for bundle in bundles:
+                budget -= bundle.size
             last += 1
             packets.append(self._number(last, bundles, causes, local_only))
             first = self.source.head(far=far)
@@ -155,7 +156,11 @@ class Packer:
             local_only=local_only,
         )
         self._previous = number
-        if any(bundle.level >= _CAUSAL for bundle in bundles):
+        top = 0
+        for bundle in bundles:
+            if bundle.level > top:
+                top = bundle.level
+        if top >= _CAUSAL:
             if causes == self._causes:
                 packet.reference = self._full
             else:

@@ -45,8 +45,11 @@ class PacketSize:
 
     Attributes:
         bytes: the bytes of a full packet, from now on.
+        usual: the bytes of a full packet, or of the mean of the latest if these are larger.
+        segments: the number of segments of such a packet.
         datagram_bytes: the largest datagram that is sent in one piece; larger ones go in segments.
         numbered: packets that were numbered since the last visit of the token.
+        adapts: whether sizes follow what visits of the token show.
         is_new: whether the shell does not know yet how large datagrams are, or for whom.
     """
 
@@ -62,10 +65,13 @@ class PacketSize:
         "_sent",
         "_usual_bytes",
         "_wait",
+        "adapts",
         "bytes",
         "datagram_bytes",
         "is_new",
         "numbered",
+        "segments",
+        "usual",
     )
 
     def __init__(self, packet_limit: int) -> None:
@@ -76,12 +82,14 @@ class PacketSize:
         self._narrow_bytes = 0  # what counts until then; 0: the path is believed
         self._sent = self._again = self._packets = self._wait = 0
         self._mean = self.numbered = 0
-        self.is_new = False
+        self.adapts = self.is_new = False
+        self._update()
 
     def begin_view(self, most: int) -> None:
         """Begin a view whose packets have at most so many bytes."""
         grown = most > self._most
         self._most = most
+        self.adapts = most != self._least_most or self._narrow_bytes > 0
         self.bytes = most if grown else min(self.bytes, most)
         self._use(self._narrow_bytes or self._path_bytes)
 
@@ -114,24 +122,17 @@ class PacketSize:
     def _reset(self) -> None:
         self._sent = self._again = self._packets = 0
         self._wait = WAIT_VISITS
+        self._update()
 
     @property
     def least(self) -> int:
         """Return the bytes of a packet that is never cut."""
         return min(self._most, self.datagram_bytes - SEALED_BYTES)
 
-    @property
-    def usual(self) -> int:
-        """Return the bytes of a full packet, or of the mean of the latest if these are larger."""
-        return max(self.bytes, self._mean)
-
-    @property
-    def segments(self) -> int:
-        """Return the number of segments of such a packet."""
-        size = self.usual + SEALED_BYTES
-        if size <= self.datagram_bytes:
-            return 1
-        return -(-size // (self.datagram_bytes - SEGMENT_HEAD_BYTES))
+    def _update(self) -> None:
+        self.usual = max(self.bytes, self._mean)
+        size, room = self.usual + SEALED_BYTES, self.datagram_bytes - SEGMENT_HEAD_BYTES
+        self.segments = 1 if size <= self.datagram_bytes else -(-size // room)
 
     def token_returned(self, sent: int, again: int, now: float) -> None:
         """Adapt the sizes, once for each visit of the token.
@@ -151,6 +152,7 @@ class PacketSize:
         self._again += again
         if self._packets:
             self._mean = self._sent // self._packets
+            self._update()
         some = LEAST_PACKETS * self.usual
         if self._wait:
             self._wait -= 1
@@ -160,6 +162,7 @@ class PacketSize:
         elif self._sent >= some:
             if self._again * LARGER_PART < self._sent:
                 self.bytes = min(self._most, self.bytes + self.bytes // 2)
+                self._update()
             self._sent = self._again = self._packets = 0
 
     def sent_in_vain(self, now: float) -> None:

@@ -16,6 +16,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import MAX_NAME_BYTES, check_destination, check_user
@@ -61,6 +63,7 @@ _GROUPS_AT: Final = 19  # the length of the groups section, which ends a body's 
 
 _BODY = struct.Struct("!BBBQIIH")
 _RECORD = struct.Struct("!IQB")  # the length, the session, the length of the user's name
+_BARE_BYTES: Final = _RECORD.size + 1  # a record without a sender, targets and body
 _COUNT = struct.Struct("!H")
 _U64 = struct.Struct("!Q")
 
@@ -84,9 +87,10 @@ _LEVELS: Final = len(LEVELS)
 _MESSAGE_HEAD_BYTES: Final = 6  # see messages.py; a payload has a head for each message
 _FRAGMENT_HEAD_BYTES: Final = 10
 _MAX_MESSAGE: Final = 2**64 - 1
+_SAFE_MESSAGE: Final = 2**63  # a bundle cannot have so many messages that its count ends
 
 
-class Bundle:
+class Bundle(msgspec.Struct, eq=False):
     """One bundle with its sender; `body` holds all other fields once more, encoded.
 
     Attributes:
@@ -110,54 +114,23 @@ class Bundle:
         work: the units of work that it is about to cause; see groupcomm/session/requests.py.
     """
 
-    __slots__ = (
-        "body",
-        "count",
-        "flags",
-        "groups",
-        "index",
-        "kind",
-        "level",
-        "message",
-        "packet",
-        "place",
-        "privates",
-        "released",
-        "session",
-        "size",
-        "targets",
-        "user",
-        "work",
-    )
-
-    def __init__(
-        self,
-        kind: int,
-        level: int,
-        flags: int,
-        message: int,
-        index: int,
-        count: int,
-        groups: tuple[str, ...],
-        privates: int,
-        body: Raw,
-    ) -> None:
-        self.session = 0
-        self.user = ""
-        self.targets: tuple[int, ...] = ()
-        self.kind = kind
-        self.level = level
-        self.flags = flags
-        self.message = message
-        self.index = index
-        self.count = count
-        self.groups = groups
-        self.privates = privates
-        self.body = body
-        self.size = _RECORD.size + 1 + len(body)
-        self.packet: Any = None
-        self.released = False
-        self.place = self.work = 0
+    kind: int
+    level: int
+    flags: int
+    message: int
+    index: int
+    count: int
+    groups: tuple[str, ...]
+    privates: int
+    body: Raw
+    size: int
+    session: int = 0
+    user: str = ""
+    targets: tuple[int, ...] = ()
+    packet: Any = None
+    released: bool = False
+    place: int = 0
+    work: int = 0
 
     def address(self, session: int, user: str, targets: tuple[int, ...]) -> None:
         """Set the sender, and a connection number for each private name among the groups."""
@@ -232,14 +205,12 @@ def control_bundle(kind: int, principal: str = "") -> Bundle:
 
     A CONNECT names the owner of the session, if it is known.
     """
-    body = encode_body(kind, _AGREED, 0, 0, (), principal.encode())
-    return Bundle(kind, _AGREED, 0, 0, 0, 1, (), 0, body)
+    return _of_daemon(kind, _AGREED, (), principal.encode())
 
 
 def leave_bundle(group: str) -> Bundle:
     """Return the LEAVE that a daemon sends for a client that may be in a group no more."""
-    body = encode_body(_LEAVE, _AGREED, 0, 0, (group,), b"")
-    return Bundle(_LEAVE, _AGREED, 0, 0, 0, 1, (group,), 0, body)
+    return _of_daemon(_LEAVE, _AGREED, (group,), b"")
 
 
 def principal_of(bundle: Bundle) -> str:
@@ -249,15 +220,12 @@ def principal_of(bundle: Bundle) -> str:
 
 def state_bundle(payload: bytes, index: int, count: int) -> Bundle:
     """Return part `index` of `count` of a daemon's announcement; it belongs to no session."""
-    body = encode_body(_STATE, _RELIABLE, 0, 0, (), payload, index, count)
-    return Bundle(_STATE, _RELIABLE, 0, 0, index, count, (), 0, body)
+    return _of_daemon(_STATE, _RELIABLE, (), payload, index, count)
 
 
 def subscription_bundle(kind: int, group: str) -> Bundle:
     """Return a SUBSCRIBE or UNSUBSCRIBE; it belongs to no session."""
-    groups = (group,)
-    body = encode_body(kind, _FIFO, 0, 0, groups, b"")
-    bundle = Bundle(kind, _FIFO, 0, 0, 0, 1, groups, 0, body)
+    bundle = _of_daemon(kind, _FIFO, (group,), b"")
     bundle.address(0, _NO_USER, ())
     return bundle
 
@@ -278,10 +246,16 @@ def roster_bundle(payload: bytes) -> Bundle:
 
 
 def _own_bundle(kind: int, payload: bytes) -> Bundle:
-    body = encode_body(kind, _AGREED, 0, 0, (), payload)
-    bundle = Bundle(kind, _AGREED, 0, 0, 0, 1, (), 0, body)
+    bundle = _of_daemon(kind, _AGREED, (), payload)
     bundle.address(0, _NO_USER, ())
     return bundle
+
+
+def _of_daemon(
+    kind: int, level: int, groups: tuple[str, ...], payload: bytes, index: int = 0, count: int = 1
+) -> Bundle:
+    body = encode_body(kind, level, 0, 0, groups, payload, index, count)
+    return Bundle(kind, level, 0, 0, index, count, groups, 0, body, _BARE_BYTES + len(body))
 
 
 def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
@@ -297,12 +271,18 @@ def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
     start = BODY_HEAD_BYTES + names
     if start > size:
         raise BadDatagram("short", "the groups of a bundle end after its body")
-    groups, privates = decode_groups_untrusted(bytes(body[BODY_HEAD_BYTES:start]))
+    encoded = bytes(body[BODY_HEAD_BYTES:start])
+    groups, privates = _groups_cache.get(encoded) or decode_groups_untrusted(encoded)
     if kind >= _KINDS or level >= _LEVELS or index >= count:
         raise BadDatagram(
             "bundle", f"kind {kind}, level {level}, flags {flags}, {index} of {count}"
         )
-    bundle = Bundle(kind, level, flags, message, index, count, groups, privates, body)
+    bundle = Bundle(
+        kind, level, flags, message, index, count, groups, privates, body, _BARE_BYTES + size
+    )
+    is_usual = kind < _FRAGMENT and groups and not (header or index or message > _SAFE_MESSAGE)
+    if is_usual and count * _MESSAGE_HEAD_BYTES <= size - start:
+        return bundle  # whole messages
     if header:
         _check_header(bundle, size - start)
     elif kind in _DAEMONS_OWN:
@@ -430,7 +410,8 @@ def _decode_record(packet: memoryview, offset: int, header: bool) -> Bundle:
     if count:
         bundle.targets = struct.unpack_from(f"!{count}Q", packet, targets_start + 1)
     bundle.session = session
-    bundle.user = decode_user_untrusted(bytes(packet[user_start:targets_start]))
+    encoded = bytes(packet[user_start:targets_start])
+    bundle.user = _users_cache.get(encoded) or decode_user_untrusted(encoded)
     bundle.size = end - offset
     return bundle
 

@@ -25,6 +25,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import BadDatagram
@@ -59,7 +61,7 @@ def data_overhead(rings: int) -> int:
     return _HEAD.size + _COUNT.size + 8 * rings + _STAMP.size + _COUNT.size
 
 
-class DataPacket:
+class DataPacket(msgspec.Struct, eq=False, kw_only=True):
     """One packet of a stream.
 
     Attributes:
@@ -85,65 +87,25 @@ class DataPacket:
         pending: the number of its FIFO and CAUSAL bundles that are not delivered.
     """
 
-    __slots__ = (
-        "agreed",
-        "asks",
-        "bundles",
-        "causal",
-        "daemon",
-        "in_agreed_order",
-        "lingers",
-        "local_only",
-        "number",
-        "pending",
-        "previous",
-        "pruned",
-        "raw",
-        "ready",
-        "reference",
-        "ring",
-        "safe",
-        "time",
-        "vector",
-    )
-
-    def __init__(
-        self,
-        *,
-        ring: int,
-        number: int,
-        time: int,
-        daemon: int,
-        previous: int,
-        bundles: list[Bundle],
-        vector: tuple[int, ...] | None = None,
-        agreed: Stamp | None = None,
-        reference: int = 0,
-        raw: bytes = b"",
-        local_only: bool = False,
-        pruned: bool = False,
-        lingers: bool = False,
-        asks: bool = False,
-    ) -> None:
-        self.ring = ring
-        self.number = number
-        self.time = time
-        self.daemon = daemon
-        self.previous = previous
-        self.vector = vector
-        self.agreed = agreed
-        self.reference = reference
-        self.bundles = bundles
-        self.raw = raw
-        self.local_only = local_only
-        self.pruned = pruned
-        self.lingers = lingers
-        self.asks = asks
-        self.causal = False
-        self.in_agreed_order = False
-        self.safe = False
-        self.ready = False
-        self.pending = 0
+    ring: int
+    number: int
+    time: int
+    daemon: int
+    previous: int
+    bundles: list[Bundle]
+    vector: tuple[int, ...] | None = None
+    agreed: Stamp | None = None
+    reference: int = 0
+    raw: bytes = b""
+    local_only: bool = False
+    pruned: bool = False
+    lingers: bool = False
+    asks: bool = False
+    causal: bool = False
+    in_agreed_order: bool = False
+    safe: bool = False
+    ready: bool = False
+    pending: int = 0
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""
@@ -266,17 +228,14 @@ HEADER_EXTRA_BYTES: Final = _LENGTH.size - HEAD_BYTES
 its own; this is negative."""
 
 
-class HeadersPacket:
+class HeadersPacket(msgspec.Struct, eq=False, kw_only=True):
     """Headers of local-only packets.
 
     Attributes:
         packets: the headers, of one ring, by rising numbers; at least one.
     """
 
-    __slots__ = ("packets",)
-
-    def __init__(self, *, packets: list[DataPacket]) -> None:
-        self.packets = packets
+    packets: list[DataPacket]
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""
@@ -332,7 +291,7 @@ _UNRELIABLE_HEAD = struct.Struct("!B16sHQ")
 _UNRELIABLE: Final = int(PacketKind.UNRELIABLE)
 
 
-class UnreliablePacket:
+class UnreliablePacket(msgspec.Struct, eq=False, kw_only=True):
     """Bundles of one daemon that may be lost.
 
     Attributes:
@@ -342,12 +301,9 @@ class UnreliablePacket:
         bundles: its bundles, at least one.
     """
 
-    __slots__ = ("bundles", "counter", "daemon")
-
-    def __init__(self, *, daemon: int, counter: int, bundles: list[Bundle]) -> None:
-        self.daemon = daemon
-        self.counter = counter
-        self.bundles = bundles
+    daemon: int
+    counter: int
+    bundles: list[Bundle]
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""

@@ -24,6 +24,8 @@ A *held notice* tells the others of the ring, without the token, which packets a
 import struct
 from typing import Final
 
+import msgspec
+
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import PacketKind, Reader
@@ -36,6 +38,7 @@ _RANGE = struct.Struct("!HQQ")
 _DAEMON = struct.Struct("!H")
 _ROWS: Final = tuple(struct.Struct(f"!{2 + rings}Q") for rings in range(MAX_RINGS + 1))
 _TOKEN: Final = int(PacketKind.TOKEN)
+_EVER: Final = 2**64
 
 
 def request_room(daemons: int, rings: int, limit: int) -> int:
@@ -48,7 +51,7 @@ def request_room(daemons: int, rings: int, limit: int) -> int:
     return max(1, min(MAX_REQUESTS, room // _RANGE.size))
 
 
-class Row:
+class Row(msgspec.Struct, eq=False, kw_only=True):
     """The row that one daemon wrote into the token when it last had it.
 
     Attributes:
@@ -57,15 +60,12 @@ class Row:
         held: for each ring of the view, the number up to which it holds the stream.
     """
 
-    __slots__ = ("frontier", "held", "sent")
-
-    def __init__(self, *, frontier: int, sent: int, held: list[int]) -> None:
-        self.frontier = frontier
-        self.sent = sent
-        self.held = held
+    frontier: int
+    sent: int
+    held: list[int]
 
 
-class Token:
+class Token(msgspec.Struct, eq=False, kw_only=True):
     """The token of one ring.
 
     Attributes:
@@ -80,40 +80,42 @@ class Token:
         wanted: daemons that asked for the token, next first.
     """
 
-    __slots__ = (
-        "burst",
-        "clock",
-        "hop",
-        "last",
-        "last_sender",
-        "requests",
-        "ring",
-        "rows",
-        "wanted",
-    )
+    ring: int
+    hop: int
+    last: int
+    last_sender: int
+    clock: int
+    burst: int
+    rows: list[Row]
+    requests: list[tuple[int, int, int]]
+    wanted: list[int]
 
-    def __init__(
-        self,
-        *,
-        ring: int,
-        hop: int,
-        last: int,
-        last_sender: int,
-        clock: int,
-        burst: int,
-        rows: list[Row],
-        requests: list[tuple[int, int, int]],
-        wanted: list[int],
-    ) -> None:
-        self.ring = ring
-        self.hop = hop
-        self.last = last
-        self.last_sender = last_sender
-        self.clock = clock
-        self.burst = burst
-        self.rows = rows
-        self.requests = requests
-        self.wanted = wanted
+    def read_rows(self, own: Row, ring: int) -> tuple[int, int, int]:
+        """Return what the ring's daemons have written, as the least of all rows.
+
+        Args:
+            own: the row of this daemon.
+            ring: the ring whose stream is meant.
+
+        Returns:
+            The frontier of the token's ring, and the number up to which every daemon holds the
+            stream: every one, and every other one.
+        """
+        frontier, held = own.frontier, _EVER
+        for row in self.rows:
+            if row is not own:
+                if row.frontier < frontier:
+                    frontier = row.frontier
+                if row.held[ring] < held:
+                    held = row.held[ring]
+        return frontier, min(held, own.held[ring]), held
+
+    def held_by_all(self, ring: int) -> int:
+        """Return the number up to which every daemon of its ring holds the stream of a ring."""
+        held = _EVER
+        for row in self.rows:
+            held = min(held, row.held[ring])
+        return held
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""
@@ -133,33 +135,49 @@ class Token:
                 len(self.rows),
             )
         ]
-        parts += [row.pack(one.frontier, one.sent, *one.held) for one in self.rows]
+        for one in self.rows:
+            parts.append(row.pack(one.frontier, one.sent, *one.held))
         parts.append(_COUNT.pack(len(self.requests)))
-        parts += [_RANGE.pack(*request) for request in self.requests]
+        for request in self.requests:
+            parts.append(_RANGE.pack(*request))
         parts.append(_COUNT.pack(len(self.wanted)))
-        parts += [_DAEMON.pack(daemon) for daemon in self.wanted]
+        for daemon in self.wanted:
+            parts.append(_DAEMON.pack(daemon))
         return b"".join(parts)
 
 
 def decode_token_untrusted(packet: bytes) -> Token:
     """Decode a whole packet; raise only BadDatagram."""
-    reader = Reader(packet, _TOKEN)
-    _, _, ring, hop, last, last_sender, clock, burst, rings, rows = reader.read(_TOKEN_HEAD)
-    if rings > MAX_RINGS or not rows:
-        raise BadDatagram("count", f"{rows} rows of {rings} rings")
-    table = [
-        Row(frontier=frontier, sent=sent, held=held)
-        for frontier, sent, *held in reader.read_rows(rows, MAX_DAEMONS, _ROWS[rings])
-    ]
-    (count,) = reader.read(_COUNT)
-    requests = [
-        (stream, first, end) for stream, first, end in reader.read_rows(count, MAX_REQUESTS, _RANGE)
-    ]
-    if any(first > end for _, first, end in requests):
-        raise BadDatagram("range", "a request that ends before it begins")
-    (count,) = reader.read(_COUNT)
-    wanted = [daemon for (daemon,) in reader.read_rows(count, MAX_DAEMONS, _DAEMON)]
-    reader.end()
+    try:
+        kind, _, ring, hop, last, last_sender, clock, burst, rings, rows = _TOKEN_HEAD.unpack_from(
+            packet
+        )
+        if kind != _TOKEN:
+            raise BadDatagram("kind", f"a packet is not of kind {_TOKEN}")
+        if rings > MAX_RINGS or not 0 < rows <= MAX_DAEMONS:
+            raise BadDatagram("count", f"{rows} rows of {rings} rings")
+        row = _ROWS[rings]
+        rows_end = _TOKEN_HEAD.size + rows * row.size
+        (count,) = _COUNT.unpack_from(packet, rows_end)
+        requests_end = rows_end + _COUNT.size + count * _RANGE.size
+        (waiting,) = _COUNT.unpack_from(packet, requests_end)
+    except struct.error:
+        raise BadDatagram("short", f"a token of {len(packet)} bytes") from None
+    if count > MAX_REQUESTS or waiting > MAX_DAEMONS:
+        raise BadDatagram("count", f"{count} requests, and {waiting} daemons want the token")
+    wanted_at = requests_end + _COUNT.size
+    size = wanted_at + waiting * _DAEMON.size
+    if len(packet) != size:
+        reason = "short" if len(packet) < size else "trailing"
+        raise BadDatagram(reason, f"a token of {len(packet)} bytes, where it has {size}")
+    table: list[Row] = []
+    for frontier, sent, *held in row.iter_unpack(packet[_TOKEN_HEAD.size : rows_end]):
+        table.append(Row(frontier=frontier, sent=sent, held=held))
+    requests = list(_RANGE.iter_unpack(packet[rows_end + _COUNT.size : requests_end]))
+    for _, first, end in requests:
+        if first > end:
+            raise BadDatagram("range", "a request that ends before it begins")
+    wanted = list(struct.unpack_from(f"!{waiting}H", packet, wanted_at))
     return Token(
         ring=ring,
         hop=hop,
@@ -179,7 +197,7 @@ _REQUEST_FIELDS = struct.Struct("!B16sHHQ")
 _REQUEST: Final = int(PacketKind.REQUEST)
 
 
-class TokenRequest:
+class TokenRequest(msgspec.Struct, eq=False, kw_only=True):
     """A request to the holder of the token to pass it to a daemon.
 
     Attributes:
@@ -188,12 +206,9 @@ class TokenRequest:
         hop: the highest hop that this daemon knows of; it proves that the token got there.
     """
 
-    __slots__ = ("daemon", "hop", "ring")
-
-    def __init__(self, *, ring: int, daemon: int, hop: int) -> None:
-        self.ring = ring
-        self.daemon = daemon
-        self.hop = hop
+    ring: int
+    daemon: int
+    hop: int
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""
@@ -211,11 +226,10 @@ def decode_request_untrusted(packet: bytes) -> TokenRequest:
 # ---- rest notices ----
 
 _REST_HEAD = struct.Struct("!B16sHQHQQH")
-_FRONTIER = struct.Struct("!Q")
 _REST: Final = int(PacketKind.REST)
 
 
-class RestNotice:
+class RestNotice(msgspec.Struct, eq=False, kw_only=True):
     """Heartbeat, stability and horizon of a ring whose token rests.
 
     Attributes:
@@ -227,17 +241,12 @@ class RestNotice:
         frontiers: the frontiers of the ring's daemons, in its order, as in the token.
     """
 
-    __slots__ = ("frontiers", "holder", "hop", "horizon", "last", "ring")
-
-    def __init__(
-        self, *, ring: int, hop: int, holder: int, last: int, horizon: int, frontiers: list[int]
-    ) -> None:
-        self.ring = ring
-        self.hop = hop
-        self.holder = holder
-        self.last = last
-        self.horizon = horizon
-        self.frontiers = frontiers
+    ring: int
+    hop: int
+    holder: int
+    last: int
+    horizon: int
+    frontiers: list[int]
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""
@@ -250,12 +259,18 @@ class RestNotice:
 
 def decode_rest_untrusted(packet: bytes) -> RestNotice:
     """Decode a whole packet; raise only BadDatagram."""
-    reader = Reader(packet, _REST)
-    _, _, ring, hop, holder, last, horizon, count = reader.read(_REST_HEAD)
-    frontiers = [frontier for (frontier,) in reader.read_rows(count, MAX_DAEMONS, _FRONTIER)]
-    reader.end()
-    if not frontiers:
-        raise BadDatagram("count", "a rest notice of no daemon")
+    if len(packet) < _REST_HEAD.size:
+        raise BadDatagram("short", f"a rest notice of {len(packet)} bytes")
+    kind, _, ring, hop, holder, last, horizon, count = _REST_HEAD.unpack_from(packet)
+    if kind != _REST:
+        raise BadDatagram("kind", f"a packet is not of kind {_REST}")
+    if not 0 < count <= MAX_DAEMONS:
+        raise BadDatagram("count", f"a rest notice of {count} daemons")
+    size = _REST_HEAD.size + 8 * count
+    if len(packet) != size:
+        reason = "short" if len(packet) < size else "trailing"
+        raise BadDatagram(reason, f"a rest notice of {len(packet)} bytes, where it has {size}")
+    frontiers = list(struct.unpack_from(f"!{count}Q", packet, _REST_HEAD.size))
     return RestNotice(
         ring=ring, hop=hop, holder=holder, last=last, horizon=horizon, frontiers=frontiers
     )
@@ -267,7 +282,7 @@ _HELD_FIELDS = struct.Struct("!B16sHHQQ")
 _HELD: Final = int(PacketKind.HELD)
 
 
-class HeldNotice:
+class HeldNotice(msgspec.Struct, eq=False, kw_only=True):
     """The answer to a packet that asks which daemons hold it.
 
     Attributes:
@@ -277,13 +292,10 @@ class HeldNotice:
         frontier: the time up to which it holds everything, and nothing can still arrive.
     """
 
-    __slots__ = ("daemon", "frontier", "held", "ring")
-
-    def __init__(self, *, ring: int, daemon: int, held: int, frontier: int) -> None:
-        self.ring = ring
-        self.daemon = daemon
-        self.held = held
-        self.frontier = frontier
+    ring: int
+    daemon: int
+    held: int
+    frontier: int
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""

@@ -404,7 +404,7 @@ def test_only_so_many_allowed_lists_of_destinations_are_kept() -> None:
     control.set_rules(rules(("ann", "*", Verb.SEND)), Quotas())
     session = DaemonSession(1, limits=SessionLimits(), principal="ann")
     for number in range(MAX_KNOWN + 1):
-        bundle = Bundle(0, ServiceLevel.AGREED, 0, 1, 0, 1, (f"g{number}",), 0, b"")
+        bundle = Bundle(0, ServiceLevel.AGREED, 0, 1, 0, 1, (f"g{number}",), 0, b"", 14)
         assert control.find_refusal(session, bundle) is None
         assert len(session.allowed) == number % MAX_KNOWN + 1
 

@@ -9,7 +9,7 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 
 
 def bundle(session: int, group: str) -> Bundle:
-    made = Bundle(BundleKind.MESSAGES, ServiceLevel.FIFO, 0, 1, 0, 1, (group,), 0, b"")
+    made = Bundle(BundleKind.MESSAGES, ServiceLevel.FIFO, 0, 1, 0, 1, (group,), 0, b"", 14)
     made.address(session, "u", ())
     return made
 

@@ -178,7 +178,7 @@ def test_breaches_are_counted_by_their_kind() -> None:
 
 
 def message(kind: int, count: int, index: int, size: int) -> Bundle:
-    made = Bundle(kind, AGREED, 0, 1, index, count, ("g",), 0, bytes(size))
+    made = Bundle(kind, AGREED, 0, 1, index, count, ("g",), 0, bytes(size), 14 + size)
     made.address(1, "u", ())
     return made
 

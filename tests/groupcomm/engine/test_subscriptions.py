@@ -20,7 +20,7 @@ Said = tuple[int, int, str]
 
 
 def bundle(session: int, kind: int, group: str) -> Bundle:
-    made = Bundle(kind, ServiceLevel.AGREED, 0, 1, 0, 1, (group,), 0, b"")
+    made = Bundle(kind, ServiceLevel.AGREED, 0, 1, 0, 1, (group,), 0, b"", 14)
     made.address(session, "u", ())
     return made
 

@@ -65,7 +65,7 @@ def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> No
         )
         packet = HorizonPacket(notices=[notice]).encode(view_state.key)
         view_state.receive(PacketKind.HORIZON, packet, daemon_number("c"), cluster.now)
-        view_state.step(cluster.now + HOLD_S, clients=False)
+        view_state.step(cluster.now + HOLD_S)
         return len(sent) - before
 
     assert hear(10**6, 0) == 1, "to its ring"

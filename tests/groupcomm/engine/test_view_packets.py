@@ -112,9 +112,9 @@ class Site:
         self.state.receive(kind, raw, self.state.view.daemons[sender].number, NOW)
         return list(self.log)
 
-    def step(self, *, clients: bool = False) -> list[tuple[Any, ...]]:
+    def step(self) -> list[tuple[Any, ...]]:
         self.log.clear()
-        self.state.step(NOW, clients=clients)
+        self.state.step(NOW)
         return list(self.log)
 
 

@@ -17,7 +17,7 @@ VIEW = View(
 
 
 def to(*groups: str, kind: int = BundleKind.MESSAGES) -> Bundle:
-    return Bundle(kind, ServiceLevel.FIFO, 0, 1, 0, 1, groups, 0, b"")
+    return Bundle(kind, ServiceLevel.FIFO, 0, 1, 0, 1, groups, 0, b"", 14)
 
 
 def test_what_nobody_outside_has_subscribed_to_stays() -> None:

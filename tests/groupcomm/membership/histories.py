@@ -167,7 +167,7 @@ class History:
     def tell_frontier(self, me: int) -> None:
         """A ring finds out what all its daemons can deliver, and one daemon hears it."""
         ring = self.view.ring_of[me]
-        value = min(self.daemons[one].order.frontier for one in self.view.rings[ring])
+        value = min(self.daemons[one].order.blocks.least for one in self.view.rings[ring])
         self.frontiers.append((ring, value))
         self.daemons[me].order.frontiers.raise_to(ring, value)
 

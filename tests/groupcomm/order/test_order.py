@@ -170,8 +170,20 @@ def test_the_invariants_stop_a_broken_promise() -> None:
 def test_the_invariants_stop_a_falling_stamp() -> None:
     receiver = Receiver()
     receiver.packet(1, bundle(RELIABLE, 1, "a"), time=50)
-    with pytest.raises(AssertionError, match="stamp falls"):
-        receiver.packet(2, bundle(RELIABLE, 1, "b"), previous=1, time=50)
+    with pytest.raises(AssertionError, match="at or below the horizon 50"):
+        receiver.packet(2, bundle(RELIABLE, 2, "b"), previous=1, time=50)
+    receiver = Receiver()
+    receiver.packet(3, bundle(RELIABLE, 3, "c"), previous=2, time=70)
+    with pytest.raises(AssertionError, match="stamp falls after packet 2"):
+        receiver.packet(2, bundle(RELIABLE, 2, "b"), previous=1, time=70)
+    receiver = Receiver()
+    receiver.packet(2, bundle(RELIABLE, 2, "b"), previous=1, time=70)
+    with pytest.raises(AssertionError, match="stamp falls after packet 1"):
+        receiver.packet(1, bundle(RELIABLE, 1, "a"), time=70)
+    receiver = Receiver()
+    receiver.packet(2, bundle(RELIABLE, 2, "b"), previous=1, time=70)
+    with pytest.raises(AssertionError, match="stamp falls at packet 3"):
+        receiver.packet(3, bundle(RELIABLE, 3, "c"), previous=2, time=70)
 
 
 def test_a_packet_says_whether_it_is_in_the_agreed_order_and_whether_it_is_safe() -> None:
@@ -269,7 +281,7 @@ def test_causes_name_the_last_agreed_packet_with_its_ring() -> None:
     receiver.packet(1, bundle(AGREED, 1, "a"), ring=1, daemon=2, time=40, causes=none)
     receiver.horizon(0, 60, 0)
     assert receiver.order.causes == ((0, 1), Stamp(40, 1))
-    assert receiver.order.frontier == 40
+    assert receiver.order.blocks.least == 40
     assert receiver.order.progress == 40
 
 

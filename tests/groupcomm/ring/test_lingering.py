@@ -9,7 +9,6 @@ from groupcomm.ring.lingering import STEADY, Lingering
 from groupcomm.ring.ring import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.token import Row
 from tests.groupcomm.ring.harness import (
     Daemon,
     kinds,
@@ -234,28 +233,20 @@ def test_in_a_view_of_several_rings_it_goes_soon() -> None:
     assert all(target != RING or packet[0] != TOKEN for target, packet in a.step(1.0005))
 
 
-def rows_of(*held: int) -> list[Row]:
-    """Return rows that daemons of one ring have written."""
-    return [Row(frontier=0, sent=0, held=[number]) for number in held]
-
-
 def test_the_token_may_stay_until_it_is_overdue() -> None:
     lingering = Lingering(TIMING, single=True)
-    rows = rows_of(5, 5)
-    lingering.note_rows(rows, rows[0], 0, 7, 0.0)
+    lingering.note_token(5, 7, 0.0)
     assert lingering.may_stay(TIMING.rest_interval_s - 1e-6)
     assert not lingering.may_stay(TIMING.rest_interval_s)
-    lingering.note_rows(rows, rows[0], 0, 8, 0.1)
+    lingering.note_token(5, 8, 0.1)
     assert not lingering.may_stay(TIMING.rest_interval_s), "the other one lacks packet 7"
-    rows[1].held = [7]
-    lingering.note_rows(rows, rows[0], 0, 9, 0.1)
+    lingering.note_token(7, 9, 0.1)
     assert lingering.may_stay(TIMING.rest_interval_s)
 
 
 def test_others_starve_when_the_token_is_overdue_for_as_long_again() -> None:
     lingering = Lingering(TIMING, single=True)
-    rows = rows_of(0, 0)
-    lingering.note_rows(rows, rows[0], 0, 1, 0.0)
+    lingering.note_token(0, 1, 0.0)
     assert not lingering.is_starving(2 * TIMING.rest_interval_s - 1e-6)
     assert lingering.is_starving(2 * TIMING.rest_interval_s)
 

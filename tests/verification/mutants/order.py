@@ -74,13 +74,13 @@ def fifo_ignores_session(right: Right) -> Right:
     return extend
 
 
-@mutant((Order, "_link"), (Order, "_extend"))
-def fifo_on_receipt(right_link: Right, right_extend: Right) -> tuple[Right, Right]:
+@mutant((Order, "accept"), (Order, "_extend"))
+def fifo_on_receipt(right_accept: Right, right_extend: Right) -> tuple[Right, Right]:
     """A FIFO message is delivered on receipt, behind gaps in its daemon's chain."""
 
-    def link(self: Order, packet: DataPacket) -> None:
+    def accept(self: Order, packet: DataPacket, held_before: int) -> None:
         _give_fifo(self, packet)
-        right_link(self, packet)
+        right_accept(self, packet, held_before)
 
     def extend(self: Order, chain: Chain, packet: DataPacket) -> None:
         bundles = packet.bundles
@@ -88,7 +88,7 @@ def fifo_on_receipt(right_link: Right, right_extend: Right) -> tuple[Right, Righ
         right_extend(self, chain, packet)
         packet.bundles = bundles
 
-    return link, extend
+    return accept, extend
 
 
 @mutant((Blocks, "announce"))

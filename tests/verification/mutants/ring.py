@@ -5,14 +5,13 @@ from math import inf
 
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.order.order import Order
-from groupcomm.ring import ring
 from groupcomm.ring.reception import Reception
 from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.ring.token_monitor import TokenMonitor
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
-from groupcomm.wire.token import Token
+from groupcomm.wire.token import Row, Token
 from tests.verification.mutants.mutant import Right, mutant
 
 _FAR_AHEAD_US = 500_000
@@ -55,14 +54,15 @@ def forgets_by_own_frontier(right: Right) -> Right:
     return drain
 
 
-@mutant((ring, "least_frontier"))
-def frontier_is_highest(_right: Right) -> Right:
+@mutant((Token, "read_rows"))
+def frontier_is_highest(right: Right) -> Right:
     """The frontier of a ring is the highest of its daemons' frontiers, not the least."""
 
-    def least_frontier(token: Token) -> int:
-        return max(row.frontier for row in token.rows)
+    def read_rows(self: Token, own: Row, ring: int) -> tuple[int, int, int]:
+        _, *held = right(self, own, ring)
+        return (max(row.frontier for row in self.rows), *held)
 
-    return least_frontier
+    return read_rows
 
 
 @mutant((Ring, "on_token"))

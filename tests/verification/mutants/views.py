@@ -221,7 +221,7 @@ def old_view_goes_on(
 
     def step(self: DaemonCore, now: float, *, clients: bool) -> None:
         if self.view_state is not None and goes_on(self):
-            self.view_state.step(now, clients=clients)
+            self.view_state.step(now)
         right_step(self, now, clients=clients)
 
     def deliver(self: DaemonCore) -> None:
