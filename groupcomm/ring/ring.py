@@ -151,17 +151,15 @@ class Ring:
         self._clock, self._packer, self._streams = clock, packer, streams
         self._gaps = gaps  # the gaps of foreign streams that are not requested over a link
         self.entered = entered
-        self._key, self._me = view.key, me
-        self._ring = view.ring_of[me]
+        self._key, self._me, self._ring = view.key, me, view.ring_of[me]
         self._members = view.rings[self._ring]
         self._place = self._members.index(me)
         self._successor = self._members[(self._place + 1) % len(self._members)]
-        self._alone = len(self._members) == 1
-        self._single = len(streams) == 1
+        self._alone, self._single = len(self._members) == 1, len(streams) == 1
         self._holdings = Holdings(self._members, me)
         self._stream = streams[self._ring]
-        timing = config.timing
-        self._rest_interval_s = timing.rest_interval_s
+        timing, self._rest_interval_s = config.timing, config.timing.rest_interval_s
+        self.reception = Reception(self._members, me, streams, timing)
         self._horizons = HorizonNotices(view, me, timing, clock=clock, context=context, now=now)
         self.notices = self._horizons.notices
         self.flow = FlowControl(config, view, self._stream, context.packet_size)
@@ -175,7 +173,6 @@ class Ring:
             context=context,
             now=now,
         )
-        self.reception = Reception(self._members, me, streams, timing)
         self._frontier = 0  # the ring's frontier, from the token's last visit here
         self._held = [stream.held for stream in streams]  # held by all daemons of the ring
         self.last_hop = config.starts.hop
@@ -187,8 +184,8 @@ class Ring:
         self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single)
-        self._rest_at = now  # when the next rest notice is due
-        self._round_at = now  # when the token may circulate to collect frontiers only
+        # When the next rest notice is due, and when the token may circulate for frontiers alone.
+        self._rest_at = self._round_at = now
         self.duplicate_tokens = 0
         self._token = first_token(
             self._ring, self._members, hop=config.starts.hop, clock=clock.value, streams=streams
