@@ -370,7 +370,11 @@ class Ring:
         self._write_row(token, now)
         if token.wanted or self._wanted:
             queue_wanted(token, self._wanted, self._me)
-        rests = self._alone or (self._may_rest(token) and not leave)
+        rests = self._alone or (
+            token.last_sender == self._me
+            and self.held_by_all == token.last
+            and not (leave or token.requests or token.wanted)
+        )
         lingers = asks = False
         if not (rests or leave):
             safe = self._is_safe(packets)
@@ -451,19 +455,13 @@ class Ring:
         held = [self._stream.held] if self._single else [stream.held for stream in self._streams]
         row.held = flow.to_report(held) if flow.blocked else held
         flow.reported = row.held
+        before = self._frontier
         self._frontier, self.held_by_all, others = token.read_rows(row, ring)
         self._lingering.note_token(others, token.last, now)
         if not self._single:
             self._held = [token.held_by_all(ring) for ring in range(len(self._streams))]
-        self._context.ring_frontier(self._frontier)
-
-    def _may_rest(self, token: Token) -> bool:
-        return (
-            token.last_sender == self._me
-            and not token.requests
-            and not token.wanted
-            and self.held_by_all == token.last
-        )
+        if self._frontier > before:
+            self._context.ring_frontier(self._frontier)
 
     def _may_linger(
         self, token: Token, packets: list[DataPacket], now: float, *, rested: bool

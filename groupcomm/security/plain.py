@@ -98,7 +98,11 @@ class PlainOpener:
         peer = known or self._new_start(datagram)
         if counter <= peer.window.highest and not peer.window.check(counter):
             raise BadDatagram("replay", f"counter {counter} came before, or is too old")
-        packet = self._open(datagram, scope)
+        head, packet = datagram[:HEAD_BYTES], datagram[HEAD_BYTES : -_CRC.size]
+        context = head + (PURPOSE if scope == FOR_ALL else self._for_me)
+        checksum = _CRC.pack(google_crc32c.value(context + packet))
+        if size < HEAD_BYTES + _CRC.size or datagram[-_CRC.size :] != checksum:
+            raise BadDatagram("tag", "the checksum does not fit the datagram")
         peer.window.accept(counter)
         if known is None:  # not before: forgeries would displace the ones in use
             peer.incarnation = incarnation_of(peer.incarnation.restarts, peer.incarnation.random_id)
@@ -122,12 +126,3 @@ class PlainOpener:
         if len(self._peers) >= MAX_PEERS:
             raise BadDatagram("full", f"{MAX_PEERS} starts of daemons are known already")
         return _KnownStart(sender, incarnation)
-
-    def _open(self, datagram: bytes, scope: int) -> bytes:
-        head = datagram[:HEAD_BYTES]
-        context = head + (PURPOSE if scope == FOR_ALL else self._for_me)
-        packet, end = datagram[HEAD_BYTES : -_CRC.size], datagram[-_CRC.size :]
-        long_enough = len(datagram) >= HEAD_BYTES + _CRC.size
-        if long_enough and end == _CRC.pack(google_crc32c.value(context + packet)):
-            return packet
-        raise BadDatagram("tag", "the checksum does not fit the datagram")

@@ -96,6 +96,9 @@ class ClientSessionState(enum.Enum):
     CLOSED = enum.auto()
 
 
+_CLOSED: Final = ClientSessionState.CLOSED
+
+
 class ClientSession:
     """One session with a daemon.
 
@@ -448,9 +451,10 @@ class ClientSession:
         Bytes that do not decode end the session with Closed, and no event follows that.
         """
         events: list[Event] = []
-        self.only_messages = not self.closed
-        if self.closed:
+        if self.state is _CLOSED:
+            self.only_messages = False
             return events
+        self.only_messages = True
         try:
             for frame in self._reader.feed(data):
                 if frame[0] == _DELIVER:

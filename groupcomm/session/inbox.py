@@ -39,6 +39,7 @@ class Inbox:
         me: the session itself, once it is known.
         last_returned: the highest number of an own message that was received.
         principal: the owner of the sender of the next deliveries; None if the daemon tells none.
+        overfull: whether unfinished messages that may not be lost exceeded their cap.
         sealed: whether a message has come that begins with `SEALED`; the reader resets it.
     """
 
@@ -50,6 +51,7 @@ class Inbox:
         "last_returned",
         "malformed",
         "me",
+        "overfull",
         "principal",
         "sealed",
         "view",
@@ -60,7 +62,7 @@ class Inbox:
         self.malformed = self.last_returned = 0
         self.me: MemberId | None = None
         self.principal: str | None = None
-        self.sealed = False
+        self.overfull = self.sealed = False
         self._reassembly = Reassembly(cap_bytes)
         self._causes: CausalContext | None = None  # the causes of the next delivery
         self._causes_frame = b""  # the last frame; bundles of one packet have equal ones
@@ -72,11 +74,6 @@ class Inbox:
         if self.view is None:
             raise BadDatagram("view", "a position comes before any VIEWID")
         return self.view
-
-    @property
-    def overfull(self) -> bool:
-        """Return whether unfinished messages that may not be lost exceed their cap."""
-        return self._reassembly.held_bytes > self._reassembly.cap_bytes
 
     def accept_context(self, frame: bytes) -> None:
         """Accept a CAUSES or a PRINCIPAL frame, which is about the deliveries that follow.
@@ -117,8 +114,10 @@ class Inbox:
                 if first.startswith(SEALED):
                     self.sealed = True
             elif bundle.kind == _FRAGMENT:
-                message = self._reassembly.add(sender, bundle, payload, position, causes)
+                reassembly = self._reassembly
+                message = reassembly.add(sender, bundle, payload, position, causes)
                 if message is None:
+                    self.overfull = reassembly.held_bytes > reassembly.cap_bytes
                     return
                 if self.principal is not None:
                     message = msgspec.structs.replace(message, principal=self.principal)
