@@ -3,7 +3,8 @@
     python -m tests.costs.table [--json] [--record]
 
 Steps, steps begun by a timer alone, datagrams, bytes and Python calls for each message, over all
-daemons. The figures are the same on each machine. Exit status 0.
+daemons; and the calls, functions and modules that one lone message touches in daemons and programs.
+The figures are the same on each machine. Exit status 0.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.level import LEVELS, ServiceLevel
+from tests.costs.lone import touched_by
 from tests.costs.measure import Cost, Load, measure
 
 RECORDED: Final = Path(__file__).with_name("recorded.json")
@@ -100,6 +102,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             figures = "".join(f"{cost[column]:11.2f}" for column in columns)
             print(f"{name_of(load):44}{figures}", flush=True)
+    for level in LEVELS:
+        touched = attrs.asdict(touched_by(level))
+        if options.json:
+            print(json.dumps({"daemons": 3, "level": level.name, **touched}), flush=True)
+        else:
+            figures = ", ".join(f"{value} {name}" for name, value in touched.items())
+            print(f"{f'3 daemons, one lone message, {level.name}':48}{figures}", flush=True)
     return 0
 
 

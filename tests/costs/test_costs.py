@@ -4,6 +4,7 @@ import attrs
 import pytest
 
 from groupcomm.level import ServiceLevel
+from tests.costs.lone import Touched, touched_by
 from tests.costs.measure import Load, measure
 from tests.costs.table import KEPT, PYTHON, name_of, python_recorded, read_recorded
 
@@ -34,6 +35,14 @@ def test_a_message_costs_what_is_written_down(load: Load) -> None:
 
 def test_what_is_written_down_is_what_is_looked_at() -> None:
     assert list(read_recorded()) == [name_of(load) for load in KEPT]
+
+
+def test_a_lone_message_finds_little_to_do() -> None:
+    """What is at rest costs nothing: a bound for what every later feature adds to each message."""
+    found = touched_by(ServiceLevel.AGREED)
+    most = Touched(calls=640, functions=225, modules=40)
+    for name, value in attrs.asdict(found).items():
+        assert value <= getattr(most, name), name
 
 
 @pytest.mark.parametrize("rate", [200, 2000])
