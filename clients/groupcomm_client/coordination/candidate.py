@@ -8,6 +8,7 @@ their leader (Birman and Joseph, "Exploiting virtual synchrony in distributed sy
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm_client.continuity import Continuity
 from groupcomm_client.coordination.confirming import Confirmation
+from groupcomm_client.coordination.place import Place
 from groupcomm_client.coordination.tokens import Latest, token_of
 from groupcomm_client.events import Received
 
@@ -41,7 +42,7 @@ class Candidate:
         self._continuity = Continuity(view)
         self._daemons = view
         self._view: GroupView | None = None
-        self._is_behind = False  # until the view of the group that follows one of daemons
+        self._place = Place(me, group)
         self._latest = Latest()
 
     @property
@@ -59,16 +60,16 @@ class Candidate:
         """Handle one event: a term ends, or begins, or none does."""
         self._latest.note(event)
         self.confirmation.handle(event)
+        self._place.note(event)
         match event:
             case DaemonView():
                 self._daemons = event
-                self._is_behind = self._view is not None
             case GroupView() if event.group == self._group:
-                self._view, self._is_behind = event, False
+                self._view = event
         # The oldest may lead again at once, but the others may have had another leader meanwhile.
         if self._was_cut_off(event) or self.leader != self.me:
             self.term = None
-        if self.term is None and self.leader == self.me and not self._is_behind:
+        if self.term is None and self.leader == self.me and not self._place.is_behind:
             self.term = token_of(self._latest.position)
 
     def _was_cut_off(self, event: Received) -> bool:

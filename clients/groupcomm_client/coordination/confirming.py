@@ -9,7 +9,8 @@ transitional part, the next view tells.
 
 import msgspec
 
-from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
+from groupcomm.events import MemberId, Message
+from groupcomm_client.coordination.place import Place
 from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -34,9 +35,8 @@ class Confirmation:
 
     def __init__(self, me: MemberId, group: str) -> None:
         self._me = me
-        self._group = group
+        self._place = Place(me, group)
         self._asked = self._seen = 0
-        self._is_member = self._transitional = False
 
     def ask(self) -> bytes:
         """Return the next mark, to be sent SAFE to this session itself."""
@@ -47,20 +47,16 @@ class Confirmation:
     def is_there(self) -> bool:
         """Return whether the last mark has come, and the view in which it came goes on, or the next
         view is there."""
-        return self._seen == self._asked and not self._transitional
+        return self._seen == self._asked and not self._place.is_transitional
 
     def handle(self, event: Received) -> None:
         """Note an event."""
+        self._place.note(event)
         match event:
-            case Transition():
-                self._transitional = True
-            case DaemonView() if not self._is_member:
-                self._transitional = False  # no view of the group follows
-            case GroupView() if event.group == self._group:
-                self._is_member = self._me in event.members
-                self._transitional &= event.cause is not Cause.NETWORK
             case Message() if event.sender == self._me and event.groups == (self._me.name,):
                 self._seen = max(self._seen, _number_untrusted(event.data))
+            case _:
+                pass
 
 
 def _number_untrusted(data: bytes) -> int:

@@ -34,10 +34,11 @@ import msgspec
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import GroupCommError
-from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.coordination.limits import check_data, text_of
 from groupcomm_client.coordination.parts import MOST_STATE_BYTES, PartReceiver, PartSender
+from groupcomm_client.coordination.place import Place
 from groupcomm_client.coordination.replica_messages import (
     Claim,
     Command,
@@ -251,7 +252,7 @@ class Replica:
         self._quorum = 0 if replicas is None else replicas // 2 + 1
         self._numbers = 0
         self._actions: list[Action] = []
-        self._transitional = False
+        self._place = Place(me, group)
         self._held: list[Done] = []  # commands that are applied, but perhaps not for good
         # While it settles:
         self._since = _NOWHERE  # the backlog has all messages ordered after this position
@@ -267,7 +268,7 @@ class Replica:
     @property
     def has_quorum(self) -> bool:
         """Return whether enough replicas have this state that it will outlast all others."""
-        if self._transitional or self.status is not Status.CURRENT:
+        if self._place.is_transitional or self.status is not Status.CURRENT:
             return False
         return len(self.holders) >= self._quorum
 
@@ -283,6 +284,7 @@ class Replica:
             StateUnavailable: no replica could give its state to this one.
             Exception: the machine's own, but of its `snapshot`; this replica is over then.
         """
+        self._place.note(event)
         match event:
             case GroupView() if event.group == self._group and self._me in event.members:
                 self._on_view(event)
@@ -290,12 +292,8 @@ class Replica:
                 self._on_message(event, event.position)
             case Message() if self._inputs and not self._inputs.isdisjoint(event.groups):
                 self._on_input(event)
-            case Transition():
-                self._transitional = True  # until the next view of the group
             case DaemonView():
                 self._majority = event.majority
-                if self.view is None:
-                    self._transitional = False  # no view of the group follows
             case _:
                 pass
         self._actions += map(Send, self._sender.pop())
@@ -307,7 +305,6 @@ class Replica:
     def _on_view(self, view: GroupView) -> None:
         before, self.view = self.view, view
         if view.cause is Cause.NETWORK:
-            self._transitional = False
             self.holders &= frozenset(view.vs_set)
             self._receiver.clear()
         self.holders &= frozenset(view.members)
@@ -577,7 +574,7 @@ class Replica:
                     at,
                     found.data,
                     message.sender,
-                    self._transitional,
+                    self._place.is_transitional,
                     self._majority,
                     found.number,
                 )
@@ -586,10 +583,10 @@ class Replica:
     def _on_input(self, message: Message) -> None:
         at = message.position
         if self.view is not None and at is not None and message.level >= ServiceLevel.AGREED:
-            self._accept(Step(at, message, None, self._transitional, self._majority))
+            self._accept(Step(at, message, None, self._place.is_transitional, self._majority))
 
     def _step_of(self, view: GroupView) -> Step:
-        return Step(view.id, view, None, self._transitional, self._majority)
+        return Step(view.id, view, None, self._place.is_transitional, self._majority)
 
     def _accept(self, step: Step) -> None:
         if self.status is Status.CURRENT:

@@ -189,7 +189,7 @@ class Shop:
     def look(self, worker: Worker) -> None:
         sharing = worker.sharing
         queue, replica = sharing.queue, sharing.replica
-        if not sharing.is_current or replica._transitional:
+        if not sharing.is_current or replica._place.is_transitional:
             return
         assert replica.as_of is not None
         state = hashlib.sha256(queue.snapshot()).hexdigest()

@@ -90,7 +90,7 @@ class Worker:
         assert len(self.running) + len(self.cut_off) <= AT_ONCE
         keys = Counter(entry.key for entry in queue.in_flight() if entry.key is not None)
         assert set(keys.values()) <= {1}, "two jobs of one key at a time"
-        if replica._majority is False and not replica._transitional:
+        if replica._majority is False and not replica._place.is_transitional:
             assert not list(queue.in_flight()), "jobs are given where no majority is"
 
     def finish(self, rng: Random) -> None:

@@ -7,9 +7,10 @@ import attrs
 import msgspec
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
+from groupcomm.events import DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.continuity import Continuity
+from groupcomm_client.coordination.place import Place
 from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -101,6 +102,7 @@ class TellingForm(ABC, Generic[WordT]):
         self._sends: list[Send] = []
         self._continuity = Continuity(view)
         self.breaks = 0
+        self._place = Place(me, group)
         self._is_cut_off = False  # until the next view of the group, with which it asks anew
 
     @property
@@ -110,6 +112,7 @@ class TellingForm(ABC, Generic[WordT]):
 
     def handle(self, event: Received) -> list[Send]:
         """Handle one event of the connection."""
+        self._place.note(event)
         match event:
             case GroupView() if event.group == self._group and self._me in event.members:
                 self._on_view(event)
@@ -118,8 +121,7 @@ class TellingForm(ABC, Generic[WordT]):
                 if word is not None and event.sender in self._view.members:
                     self._on_word(event.sender, word, event.position)
             case DaemonView() if self._continuity.is_broken_by(event):
-                # Before the first view of the group no place is lost, and no such view follows.
-                self._is_cut_off, self._holds = self._view is not None, False
+                self._is_cut_off, self._holds = self._place.is_behind, False
                 self.breaks += 1
         if not self._silent and not self._is_cut_off:
             self._holds = self._is_first() and (self._holds or self._is_granted())
@@ -131,7 +133,7 @@ class TellingForm(ABC, Generic[WordT]):
         for gone in before.difference(view.members):
             self._forget(gone)
         self._silent.intersection_update(view.members)
-        if self._is_cut_off and view.cause is Cause.NETWORK:
+        if self._is_cut_off and not self._place.is_behind:
             self._is_cut_off = False
             self._lose_place()
         if not before or set(view.vs_set) != set(view.members):
