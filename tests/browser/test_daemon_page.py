@@ -79,6 +79,10 @@ def test_a_daemon_is_killed_and_the_page_shows_it(
     assert page.inner_text("#majority") == "majority"
     short = page.evaluate("labels(['press', 'control-hall-1', 'control-hall-2'])")
     assert list(short.values()) == ["press", "…hall-1", "…hall-2"]
+    page.click("#t-figures")
+    row = page.wait_for_selector("#figures tr:has-text('token_visits_total'):has-text('/s')")
+    assert row is not None
+    assert "Number of times that the token has come to this daemon." in row.inner_text()
     cluster["mill"].kill()
     page.wait_for_selector("[data-daemon=mill][data-state=out]")
     page.wait_for_function("document.querySelector('#state').innerText === '2 of 3 daemons'")

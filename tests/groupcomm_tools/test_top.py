@@ -18,7 +18,7 @@ from groupcomm.events import Message
 from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcomm_tools.top.draw import picture
-from groupcomm_tools.top.frame import Frame, in_a_line, make_frame, size
+from groupcomm_tools.top.frame import Frame, in_a_line, make_frame, shown, size
 from tests.groupcomm_tools.shell import PATIENCE_S, Shell
 
 TIMING = "[timing]\ntoken_timeout_s = 1.0\n"
@@ -64,6 +64,7 @@ def test_rates_are_differences_and_slow_programs_come_first(cluster: RunningClus
     assert [session.user for session in frame.sessions] == ["slow", "ann"]
     assert frame.sessions[0].output_bytes > 1_000_000 > frame.sessions[1].output_bytes
     assert frame.groups == {"room": 2, "other": 1}
+    assert not frame.figures, "of a daemon that knows no metrics"
     assert list(frame.groups) == ["room", "other"]
     assert [(peer.name, peer.in_view) for peer in frame.peers] == [("b", True)]
     line = in_a_line(frame)
@@ -82,6 +83,20 @@ def test_a_frame_is_a_line_where_nobody_looks_or_an_object(shell: Shell) -> None
     assert [frame["sessions"][0]["user"] for frame in frames] == ["me", "me"]
     assert set(frames[0]) == {field.name for field in attrs.fields(Frame)}
     assert all(frame["interval_s"] >= 0.1 for frame in frames)
+
+
+def test_metrics_that_are_not_0_are_figures(cluster: RunningCluster) -> None:
+    with connect(cluster.address("a"), user="ann") as ann:
+        before, after = ({**ann.ask("status"), **ann.ask("metrics")} for _ in range(2))
+        groups = ann.ask("groups")["groups"]
+    grown = after["metrics"]["groupcomm_datagrams_total"]["values"]
+    grown["sent"] = before["metrics"]["groupcomm_datagrams_total"]["values"]["sent"] + 5
+    figures = {each.name: each for each in make_frame(before, after, groups, 2.0).figures}
+    sent = figures["datagrams_total sent"]
+    assert (sent.value, sent.is_rate, shown(sent)) == (2.5, True, "2.5/s")
+    clock = after["metrics"]["groupcomm_disk_spare_marks"]
+    assert figures["disk_spare_marks"].help == clock["help"]
+    assert not any(figure.value == 0 for figure in figures.values())
 
 
 def on_a_terminal(shell: Shell, *words: str) -> tuple[int, str]:
@@ -119,7 +134,7 @@ def test_a_picture_is_written(shell: Shell, tmp_path: Path) -> None:
     root = ET.parse(path).getroot()
     assert root.tag.endswith("svg")
     said = "".join(root.itertext()).replace("\xa0", " ")
-    for part in ("groupcomm top", "operational", "delivered", "datagrams"):
+    for part in ("groupcomm top", "operational", "delivered", "datagrams", "disk_spare_marks"):
         assert part in said
 
 

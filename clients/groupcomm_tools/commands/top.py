@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.extras import install_hint
 from groupcomm.host.option_types import number, one_or_more
+from groupcomm_client.blocking import BlockingConnection
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options, add_reconnect_option
 from groupcomm_tools.top.frame import Frame, in_a_line, make_frame
@@ -83,14 +84,19 @@ def _lines(*, as_json: bool) -> Iterator[Show]:
     yield show
 
 
+def _ask(connection: BlockingConnection) -> dict[str, Any]:
+    """Return the status, and the metrics if the daemon knows that question."""
+    return {**connection.ask("status"), "metrics": connection.ask("metrics").get("metrics", {})}
+
+
 def _run(options: argparse.Namespace, show: Show) -> Frame:
     """Show a frame after each interval until enough were shown; return the last one."""
     shown = 0
     with connect_blocking(options, reconnect=not options.no_reconnect) as connection:
-        before, asked_s = connection.ask("status"), time.monotonic()
+        before, asked_s = _ask(connection), time.monotonic()
         while True:
             time.sleep(max(0.0, asked_s + options.interval_s - time.monotonic()))
-            after, now_s = connection.ask("status"), time.monotonic()
+            after, now_s = _ask(connection), time.monotonic()
             groups = connection.ask("groups")["groups"]
             connection.pop_waiting()  # events are of no interest here
             if after["pid"] != before["pid"] or after["daemon"] != before["daemon"]:

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from groupcomm.visible import visible
 from groupcomm_tools.terminal import below
-from groupcomm_tools.top.frame import Frame, amount, size
+from groupcomm_tools.top.frame import Frame, amount, shown, size
 
-FIXED_LINES = 15
-"""Lines of a picture, besides daemons, groups and sessions."""
+FIXED_LINES = 17
+"""Lines of a picture, besides daemons, groups, sessions and figures."""
 
 PICTURE_COLUMNS = 90
 PICTURE_LINES = 40
@@ -44,8 +44,9 @@ def save_svg(frame: Frame, path: Path) -> None:
 def picture(frame: Frame, height: int) -> RenderableType:
     """Return the lines of a frame that fit; the rest is counted."""
     daemons = 1 + len(frame.peers)
-    rows = max(3, (height - FIXED_LINES - daemons) // 2)
-    tables = (_daemons(frame), _rates(frame), _sessions(frame, rows), _groups(frame, rows))
+    rows = max(3, (height - FIXED_LINES - daemons) // 3)
+    limited = (table(frame, rows) for table in (_sessions, _groups, _figures))
+    tables = (_daemons(frame), _rates(frame), *limited)
     return Group(_head(frame), *(part for table in tables for part in ("", table)))
 
 
@@ -121,6 +122,15 @@ def _groups(frame: Frame, rows: int) -> Table:
     for name, count in list(frame.groups.items())[:rows]:
         table.add_row(Text(visible(name)), str(count))
     _count_rest(table, len(frame.groups) - rows)
+    return table
+
+
+def _figures(frame: Frame, rows: int) -> Table:
+    table = _table("figure that is not 0", "now")
+    table.add_column("meaning", ratio=5, no_wrap=True)
+    for figure in frame.figures[:rows]:
+        table.add_row(Text(visible(figure.name)), shown(figure), Text(figure.help, style="dim"))
+    _count_rest(table, len(frame.figures) - rows)
     return table
 
 

@@ -1,6 +1,6 @@
 """A frame: the status of a daemon, and rates since the status before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -51,6 +51,25 @@ class SessionFigures:
 
 
 @attrs.frozen(kw_only=True)
+class Figure:
+    """A metric of the daemon that is not 0, as the daemon describes it.
+
+    Attributes:
+        name: its name, without ``groupcomm_``, and the value of its label behind it.
+        value: the value; of a counter its rate a second.
+        unit: its unit: seconds, bytes or "".
+        help: its meaning.
+        is_rate: whether it is a counter.
+    """
+
+    name: str
+    value: float
+    unit: str
+    help: str
+    is_rate: bool
+
+
+@attrs.frozen(kw_only=True)
 class Frame:
     """Everything that is shown at once.
 
@@ -68,6 +87,7 @@ class Frame:
         interval_s: interval of the rates.
         rates: figures a second, by the names of RATES.
         rejected: rejected datagrams, since the frame before.
+        figures: metrics that are not 0, in the order of the daemon.
     """
 
     daemon: str
@@ -83,6 +103,7 @@ class Frame:
     interval_s: float
     rates: Mapping[str, float]
     rejected: int
+    figures: Sequence[Figure]
 
 
 def make_frame(
@@ -94,8 +115,8 @@ def make_frame(
     """Return the frame that follows from two statuses of one daemon.
 
     Args:
-        before: the earlier status.
-        after: the later status.
+        before: the earlier status, and the answer to `metrics`, if the daemon knows it.
+        after: the later ones.
         groups: number of members, by name.
         interval_s: seconds between the statuses, above 0.
     """
@@ -116,6 +137,7 @@ def make_frame(
             for name, (part, key) in RATES.items()
         },
         rejected=_rejected(after) - _rejected(before),
+        figures=list(figures_of(before, after, interval_s)),
     )
 
 
@@ -126,6 +148,32 @@ def _stops_in_s(status: Mapping[str, Any]) -> float | None:
 
 def _rejected(status: Mapping[str, Any]) -> int:
     return sum(status["datagrams"]["rejected"].values())
+
+
+def figures_of(
+    before: Mapping[str, Any], after: Mapping[str, Any], interval_s: float
+) -> Iterator[Figure]:
+    """Yield the metrics that are not 0; of counters those that have grown.
+
+    Args:
+        before: the earlier answer to `metrics`; its names and values are of that daemon.
+        after: the later one.
+        interval_s: seconds between them, above 0.
+    """
+    earlier = before.get("metrics", {})
+    for name, row in after.get("metrics", {}).items():
+        is_rate = row["kind"] == "counter"
+        base = earlier.get(name, {"values": {}})["values"] if is_rate else {}
+        for of, value in sorted(row["values"].items()):
+            now = value - base.get(of, 0)
+            if now:
+                yield Figure(
+                    name=" ".join((name.removeprefix("groupcomm_"), of)).strip(),
+                    value=now / interval_s if is_rate else now,
+                    unit=row["unit"],
+                    help=row["help"],
+                    is_rate=is_rate,
+                )
 
 
 def _peers(status: Mapping[str, Any]) -> list[OtherDaemon]:
@@ -171,6 +219,16 @@ def in_a_line(frame: Frame) -> str:
     if slowest is not None:
         parts.append(f"slowest {slowest.user} {size(slowest.output_bytes)}")
     return "; ".join(parts)
+
+
+def shown(figure: Figure) -> str:
+    """Return the value of a figure as text, with its unit."""
+    if figure.unit == "bytes":
+        value = size(figure.value)
+    else:
+        value = f"{figure.value:.3g}" if figure.unit else amount(figure.value)
+        value += " s" if figure.unit == "seconds" else ""
+    return f"{value}/s" if figure.is_rate else value
 
 
 def amount(number: float) -> str:

@@ -36,6 +36,7 @@ from groupcomm.wire.link import LINK_BYTES
 from groupcommd.host.loop_watch import LONG_S
 from groupcommd.host.process import resident_bytes
 from groupcommd.http.snapshot import HttpCounts, Snapshot
+from groupcommd.operators.figures import kind_of, unit_of
 from groupcommd.operators.logs import dropped_lines
 from groupcommd.programs.half_messages import HalfMessages
 from groupcommd.programs.spread_socket import SpreadSocket
@@ -71,8 +72,7 @@ class Metric:
     @property
     def unit(self) -> str:
         """Return the unit at the end of the name: seconds, bytes or none."""
-        last = self.name.removesuffix("_total").rpartition("_")[2]
-        return last if last in ("seconds", "bytes") else ""
+        return unit_of(self.name)
 
 
 Value: TypeAlias = float | Mapping[str, float] | None
@@ -80,8 +80,10 @@ Value: TypeAlias = float | Mapping[str, float] | None
 
 
 def _metric(name: str, help_: str, read: Callable[[Snapshot], Value], label: str = "") -> Metric:
-    kind, labels = "counter" if name.endswith("_total") else "gauge", (label,) if label else ()
-    return Metric(name=name, kind=kind, help=help_, labels=labels, read=lambda s: _all(read(s)))
+    labels = (label,) if label else ()
+    return Metric(
+        name=name, kind=kind_of(name), help=help_, labels=labels, read=lambda s: _all(read(s))
+    )
 
 
 def _all(value: Value) -> list[Sample]:

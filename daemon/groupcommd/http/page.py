@@ -1,4 +1,4 @@
-"""The page: one file with its style and script, which loads nothing but events of its daemon."""
+"""The page: one file with its style and script; it loads events and metrics of its daemon only."""
 
 import base64
 import hashlib

@@ -40,6 +40,7 @@ from groupcommd.operators.answers import Table, encode, encode_in_pieces, in_pie
 from groupcommd.operators.cluster import ClusterReports
 from groupcommd.operators.copies import Copies
 from groupcommd.operators.drain_service import DrainService, described
+from groupcommd.operators.figures import figures
 from groupcommd.operators.logs import dropped_lines
 from groupcommd.operators.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.operators.versions import protocol_table
@@ -96,13 +97,11 @@ def answer(parts: DaemonParts, question: str, principal: str) -> Iterator[bytes]
     elif word == "status" and not rest:
         yield from status(parts)
         return
-    elif word == "cluster" and not rest:
-        found = parts.cluster.ask(trio.current_time())
     elif word == "groups" and not rest:
         yield from encode_in_pieces({}, {"groups": _groups(parts.core)})
         return
-    elif word == "configuration" and not rest:
-        found = describe(parts.config)
+    elif word in _SHORT and not rest:
+        found = _SHORT[word](parts, trio.current_time())
     elif word == "members" and rest:
         members = tuple(parts.core.groups().get(rest, ()))
         yield from encode_in_pieces({"group": rest}, _members(rest, members))
@@ -116,10 +115,19 @@ def answer(parts: DaemonParts, question: str, principal: str) -> Iterator[bytes]
         return
     else:
         questions = (
-            "name, status, cluster, groups, members GROUP, configuration, keys, daemons or drain"
+            "name, status, metrics, cluster, groups, members GROUP, configuration, keys, daemons or"
+            " drain"
         )
         found = {"error": f"unknown question {question[:80]!r}: ask for {questions}"}
     yield encode(found)
+
+
+_SHORT: Final[dict[str, Callable[[DaemonParts, float], dict[str, Any]]]] = {
+    "cluster": lambda parts, now: parts.cluster.ask(now),
+    "configuration": lambda parts, _: describe(parts.config),
+    "metrics": lambda parts, now: {"metrics": figures(parts.core.status(now))},
+}
+"""The answers of one piece, by question."""
 
 
 def _groups(core: DaemonCore) -> Table:
