@@ -13,12 +13,11 @@ One thread may wait in `receive` while others send. `select` and similar functio
 connection: its file descriptor is readable when `receive` has something to return.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
 from types import UnionType
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
-from groupcomm.events import GroupView, Message
+from groupcomm.events import Message
 from groupcomm_client import opening
 from groupcomm_client.block import block
 from groupcomm_client.connection import Connection
@@ -31,21 +30,33 @@ from groupcomm_client.options import (
     with_views,
 )
 from groupcomm_client.program import as_program
-from groupcomm_client.thread_loop import ThreadLoop, run_block
+from groupcomm_client.thread_loop import ThreadLoop
 from groupcomm_client.thread_loop import run as complete
-from groupcomm_client.waiting import Events, calls, shows, waits
+from groupcomm_client.waiting import Events, calls, opens, same, shows, waits
 
 if TYPE_CHECKING:
     from groupcomm_client.coordination.blocking_work import BlockingWorker
-    from groupcomm_client.end_to_end.credentials import GroupSecret
+    from groupcomm_client.coordination.working import Worker
     from groupcomm_client.history.blocking import BlockingSubscription
-    from groupcomm_client.history.subscription import Begin
+    from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.typed import BlockingTyped
 
 __all__ = ["BlockingConnection", "connect", "open_connection", "run"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+
+def _worker(awaited: "Worker") -> "BlockingWorker":
+    from groupcomm_client.coordination.blocking_work import BlockingWorker  # noqa: PLC0415 - few use it
+
+    return BlockingWorker(awaited)
+
+
+def _subscription(awaited: "Subscription") -> "BlockingSubscription":
+    from groupcomm_client.history.blocking import BlockingSubscription  # noqa: PLC0415 - few need it
+
+    return BlockingSubscription(awaited)
 
 
 class BlockingConnection(Events[Connection, Received]):
@@ -96,58 +107,9 @@ class BlockingConnection(Events[Connection, Received]):
         """Set whether a layer above has events that it has not returned yet; then stay readable."""
         self._watch.keep_back(more)
 
-    @contextmanager
-    def group(
-        self, name: str, *, secret: "GroupSecret | None" = None, views: bool = True
-    ) -> Iterator[GroupView]:
-        """Be a member of a group for the length of a block; yield the first view."""
-        with run_block(self.awaited.group(name, secret=secret, views=views)) as view:
-            yield view
-
-    def work(
-        self,
-        group: str,
-        *,
-        name: str,
-        at_once: int = 16,
-        deadline_s: float | None = 60.0,
-        tries: int = 5,
-        key: Callable[[Message], bytes | None] | None = None,
-    ) -> "AbstractContextManager[BlockingWorker]":
-        """Be a worker of a set for the length of a block; see `coordination.blocking.work`."""
-        from groupcomm_client.coordination.blocking_work import worker_of  # noqa: PLC0415 - few use it
-
-        block = self.awaited.work(
-            group, name=name, at_once=at_once, deadline_s=deadline_s, tries=tries, key=key
-        )
-        return worker_of(block)
-
-    @contextmanager
-    def subscribe(
-        self,
-        groups: str | Sequence[str],
-        *,
-        start: "Begin",
-        stable: bool = False,
-        compacted: bool = False,
-        gap_wait_s: float = 30.0,
-        queue_bytes: int = 32 * 1024 * 1024,
-    ) -> "Iterator[BlockingSubscription]":
-        """Subscribe to groups for the length of a block; see `Connection.subscribe`."""
-        from groupcomm_client.history.blocking import (  # noqa: PLC0415 - few need it
-            BlockingSubscription,
-        )
-
-        made = self.awaited.subscribe(
-            groups,
-            start=start,
-            stable=stable,
-            compacted=compacted,
-            gap_wait_s=gap_wait_s,
-            queue_bytes=queue_bytes,
-        )
-        with run_block(made) as awaited:
-            yield BlockingSubscription(awaited)
+    group = opens(Connection.group, same)
+    work = opens(Connection.work, _worker)
+    subscribe = opens(Connection.subscribe, _subscription)
 
     def messages(self) -> Iterator[Message]:
         """Iterate over the messages until the connection ends, skipping other events."""

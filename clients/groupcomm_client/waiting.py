@@ -4,17 +4,21 @@
 
     class BlockingCaller(Waiting[Caller]):
         call = waits(Caller.call)  # the same arguments, the same docstring
+
+    calling = opens(requests.calling, BlockingCaller)
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
-from groupcomm_client.thread_loop import run
+from groupcomm_client.thread_loop import run, run_block
 
 P = ParamSpec("P")
 Awaited = TypeVar("Awaited")
 Found = TypeVar("Found")
+Inner = TypeVar("Inner")
 Found_co = TypeVar("Found_co", covariant=True)
 
 
@@ -66,6 +70,31 @@ def calls(call: Callable[Concatenate[Awaited, P], Found]) -> Callable[Concatenat
     @wraps(call)
     def made(own: Waiting[Awaited], /, *args: P.args, **kwargs: P.kwargs) -> Found:
         return cast(Found, getattr(own.awaited, name)(*args, **kwargs))
+
+    return made
+
+
+def same(inner: Inner) -> Inner:
+    """Return what a block yields, which is the same for threads."""
+    return inner
+
+
+def opens(
+    block: Callable[Concatenate[Awaited, P], AbstractAsyncContextManager[Inner]],
+    form: Callable[[Inner], Found],
+) -> Callable[Concatenate[Waiting[Any], P], AbstractContextManager[Found]]:
+    """Return the block of an awaited object as one whose calls wait.
+
+    Args:
+        block: makes the block, of the awaited object.
+        form: makes what the block yields, of what the awaited block yields.
+    """
+
+    @contextmanager
+    @wraps(block)
+    def made(own: Waiting[Any], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Found]:
+        with run_block(block(own.awaited, *args, **kwargs)) as inner:
+            yield form(inner)
 
     return made
 

@@ -5,26 +5,25 @@
     with connect(user="ann") as connection, join_mutex(connection, "press") as mutex:
         with mutex:
             ...  # no other member is in this block
+
+`on_use` and the state machine are called in a thread of their own, a machine by one call at a time.
+The calls to this library in a block end once the program has lost what the block is for, and the
+error that says so is raised at the end of the block at the latest.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from types import TracebackType
 
-from groupcomm.events import MemberId, Message
 from groupcomm_client.arguments import check_function
 from groupcomm_client.blocking import BlockingConnection
-from groupcomm_client.coordination import election, mutex, replicated, requests
+from groupcomm_client.coordination import election, mutex, replicated, requests, working
 from groupcomm_client.coordination.blocking_work import BlockingJob, BlockingWorker
 from groupcomm_client.coordination.election import Election
 from groupcomm_client.coordination.mutex import Mutex
-from groupcomm_client.coordination.mutex.resource import Resource
-from groupcomm_client.coordination.replica import StateMachine
 from groupcomm_client.coordination.replicated import Replicated
 from groupcomm_client.coordination.requests import Caller, Request
-from groupcomm_client.coordination.working import AT_ONCE, DEADLINE_S, TRIES
-from groupcomm_client.thread_loop import run, run_block
-from groupcomm_client.waiting import Waiting, shows, waits
+from groupcomm_client.thread_loop import run
+from groupcomm_client.waiting import Waiting, opens, same, shows, waits
 
 __all__ = [
     "BlockingCaller",
@@ -68,36 +67,8 @@ class BlockingMutex(Waiting[Mutex]):
         return run(self.awaited.__aexit__(kind, error, trace))
 
 
-@contextmanager
-def join_mutex(
-    connection: BlockingConnection,
-    group: str,
-    *,
-    form: str = mutex.DEFAULT_FORM,
-    programs: int | None = None,
-) -> Iterator[BlockingMutex]:
-    """Compete for a mutex for the length of a block; see `coordination.join_mutex`."""
-    block = mutex.join_mutex(connection.awaited, group, form=form, programs=programs)
-    with run_block(block) as awaited:
-        yield BlockingMutex(awaited)
-
-
-@contextmanager
-def keep_resource(
-    connection: BlockingConnection,
-    group: str,
-    on_use: Callable[[MemberId, bytes], None],
-    *,
-    form: str = mutex.DEFAULT_FORM,
-    programs: int | None = None,
-) -> Iterator[Resource]:
-    """Be the resource for the length of a block; see `coordination.keep_resource`.
-
-    `on_use` is called in a thread of its own.
-    """
-    block = mutex.keep_resource(connection.awaited, group, on_use, form=form, programs=programs)
-    with run_block(block) as resource:
-        yield resource
+join_mutex = opens(mutex.join_mutex, BlockingMutex)
+keep_resource = opens(mutex.keep_resource, same)
 
 
 def use(held: BlockingMutex, data: bytes) -> None:
@@ -114,25 +85,10 @@ class BlockingElection(Waiting[Election]):
     until_leading = waits(Election.until_leading)
     until_changed = waits(Election.until_changed)
 
-    @contextmanager
-    def leading(self) -> Iterator[None]:
-        """Wait until this program leads; see `coordination.Election.leading`.
-
-        If it loses leadership, the calls to this library in the block end, and LeadershipLost is
-        raised at the end of the block at the latest.
-        """
-        with run_block(self.awaited.leading()):
-            yield
+    leading = opens(Election.leading, same)
 
 
-@contextmanager
-def stand(
-    connection: BlockingConnection, group: str, *, candidates: int | None = None
-) -> Iterator[BlockingElection]:
-    """Be a candidate for the length of a block; see `coordination.stand`."""
-    block = election.stand(connection.awaited, group, candidates=candidates)
-    with run_block(block) as awaited:
-        yield BlockingElection(awaited)
+stand = opens(election.stand, BlockingElection)
 
 
 class BlockingReplicated(Waiting[Replicated]):
@@ -143,21 +99,7 @@ class BlockingReplicated(Waiting[Replicated]):
     submit = waits(Replicated.submit)
 
 
-@contextmanager
-def replicate(
-    connection: BlockingConnection,
-    group: str,
-    machine: StateMachine,
-    *,
-    replicas: int | None = None,
-) -> Iterator[BlockingReplicated]:
-    """Be a replica for the length of a block; see `coordination.replicate`.
-
-    `machine` is called in a thread of its own, by one call at a time.
-    """
-    block = replicated.replicate(connection.awaited, group, machine, replicas=replicas)
-    with run_block(block) as awaited:
-        yield BlockingReplicated(awaited)
+replicate = opens(replicated.replicate, BlockingReplicated)
 
 
 def serve(connection: BlockingConnection, group: str, handler: Callable[[Request], bytes]) -> None:
@@ -181,24 +123,5 @@ class BlockingCaller(Waiting[Caller]):
     call_all = waits(Caller.call_all)
 
 
-@contextmanager
-def calling(connection: BlockingConnection) -> Iterator[BlockingCaller]:
-    """Make requests for the length of a block; see `coordination.calling`."""
-    with run_block(requests.calling(connection.awaited)) as awaited:
-        yield BlockingCaller(awaited)
-
-
-def work(
-    connection: BlockingConnection,
-    group: str,
-    *,
-    name: str,
-    at_once: int = AT_ONCE,
-    deadline_s: float | None = DEADLINE_S,
-    tries: int = TRIES,
-    key: Callable[[Message], bytes | None] | None = None,
-) -> AbstractContextManager[BlockingWorker]:
-    """Be a worker of a set for the length of a block; see `coordination.work`."""
-    return connection.work(
-        group, name=name, at_once=at_once, deadline_s=deadline_s, tries=tries, key=key
-    )
+calling = opens(requests.calling, BlockingCaller)
+work = opens(working.work, BlockingWorker)

@@ -1,13 +1,12 @@
 """Workers of a set for programs that use threads."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from groupcomm_client.arguments import check_function
 from groupcomm_client.coordination.working import Job, Worker
-from groupcomm_client.thread_loop import run, run_block
+from groupcomm_client.thread_loop import run
 from groupcomm_client.waiting import Events, Waiting, calls, shows, waits
 
 
@@ -83,10 +82,3 @@ class BlockingWorker(Events[Worker, Job]):
             handler(job)
 
         run(self.awaited.work_off(handle))
-
-
-@contextmanager
-def worker_of(block: AbstractAsyncContextManager[Worker]) -> Iterator[BlockingWorker]:
-    """Run the block of a worker; yield the worker for threads."""
-    with run_block(block) as awaited:
-        yield BlockingWorker(awaited)
