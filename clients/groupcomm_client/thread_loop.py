@@ -19,7 +19,6 @@ from contextlib import (
     suppress,
 )
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from groupcomm.host.forks import keep_own
@@ -405,12 +404,7 @@ class ThreadLock:
                     check_limits()
             self._held = True
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         with self._condition:
             self._held = False
             self._condition.notify_all()

@@ -12,9 +12,9 @@ error that says so is raised at the end of the block at the latest.
 """
 
 from collections.abc import Callable
-from types import TracebackType
 
 from groupcomm_client.arguments import check_function
+from groupcomm_client.block import Raised
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.coordination import election, mutex, replicated, requests, working
 from groupcomm_client.coordination.blocking_work import BlockingJob, BlockingWorker
@@ -58,13 +58,8 @@ class BlockingMutex(Waiting[Mutex]):
         """Wait for this program's turn; raise SessionEnded if the session is over."""
         run(self.awaited.__aenter__())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        return run(self.awaited.__aexit__(kind, error, trace))
+    def __exit__(self, *raised: *Raised) -> bool:
+        return run(self.awaited.__aexit__(*raised))
 
 
 join_mutex = opens(mutex.join_mutex, BlockingMutex)

@@ -1,10 +1,10 @@
 """Workers of a set for programs that use threads."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from groupcomm_client.arguments import check_function
+from groupcomm_client.block import Raised
 from groupcomm_client.coordination.working import Job, Worker
 from groupcomm_client.thread_loop import run
 from groupcomm_client.waiting import Events, Waiting, calls, shows, waits
@@ -39,13 +39,8 @@ class BlockingJob(Waiting[Job]):
         run(self.awaited.__aenter__())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        return run(self.awaited.__aexit__(kind, error, trace))
+    def __exit__(self, *raised: *Raised) -> bool:
+        return run(self.awaited.__aexit__(*raised))
 
 
 class BlockingWorker(Events[Worker, Job]):

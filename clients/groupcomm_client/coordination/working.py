@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 import attrs
@@ -131,12 +130,7 @@ class Job:
                 tenure.lose()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> bool:
         tenure = self._tenure
         assert tenure is not None, "the block was entered"
         with self._worker.driver.thread_lock:

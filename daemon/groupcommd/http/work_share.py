@@ -9,7 +9,6 @@ for a processor takes nothing from others.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Final, Self
 
 import trio
@@ -34,12 +33,7 @@ class ShareOfAsker:
         await self._share.begin(self._asker)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._share.end()
 
 

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 import attrs
@@ -160,12 +159,7 @@ class Sockets:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def write_ports(self, path: Path) -> None:

@@ -11,7 +11,7 @@ from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
 )
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, Final
 
 import attrs
@@ -20,7 +20,7 @@ import trio
 import groupcomm_client
 from groupcomm_client import aio, blocking, coordination
 from groupcomm_client.aio import AsyncioLoop
-from groupcomm_client.block import AsyncBlock
+from groupcomm_client.block import AsyncBlock, Raised
 from groupcomm_client.coordination import blocking as blocking_coordination
 from groupcomm_client.loops import Loop
 from groupcomm_client.thread_loop import ThreadLoop
@@ -49,13 +49,8 @@ class Facade:
     async def __aenter__(self) -> Any:
         return _faced(self.made.__enter__())
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        found: bool | None = self.made.__exit__(kind, error, trace)
+    async def __aexit__(self, *raised: *Raised) -> bool | None:
+        found: bool | None = self.made.__exit__(*raised)
         return found
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Condition, Thread
-from types import TracebackType
 from typing import Any, Final, Self
 
 from groupcomm.clocks.stamp import Position
@@ -49,12 +48,7 @@ class ArchiveProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     def _listen(self) -> None:

@@ -9,7 +9,6 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Final
 
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError, SessionEnded
@@ -131,12 +130,7 @@ class Mutex:
         self._granted = self.contender
         return self.contender.holds
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> bool:
         tenure = self._tenure
         assert tenure is not None, "the block was entered"
         raised = error
