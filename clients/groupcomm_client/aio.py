@@ -256,6 +256,10 @@ class AsyncioLoop:
         loop = asyncio.get_running_loop()
         return targets_of(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
+    async def from_disk(self, read: Callable[[], T]) -> T:
+        """See `Loop`."""
+        return await asyncio.to_thread(read)
+
     async def readable(self, socket_: ByteSocket) -> None:
         """See `Loop`."""
         await _readable(socket_)

@@ -6,10 +6,12 @@ is written once, as coroutines that wait only through this interface.
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from groupcomm_client.byte_stream import ByteSocket, Stream
 from groupcomm_client.client_protocol import ClientProtocol
+
+Found = TypeVar("Found")
 
 Step = Callable[[], Awaitable[object]]
 """A coroutine function to run."""
@@ -68,6 +70,9 @@ class Loop(Protocol):
 
     async def look_up(self, host: str, port: int) -> list[Target]:
         """Return the addresses of a host, the best first; raise OSError if there is none."""
+
+    async def from_disk(self, read: Callable[[], Found]) -> Found:
+        """Return the result of a function that may wait for a disk; other tasks go on meanwhile."""
 
     async def readable(self, socket_: ByteSocket) -> None:
         """Wait until a socket is readable."""

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from groupcomm.errors import CannotConnect, Code, ConfigError, LocalProtocolError, SessionEnded
@@ -69,6 +70,7 @@ async def open_connection(
     if resume is not False:
         _check_resume(reconnect, resume, options)
     opener = SessionOpener(loop, address or default_address(), user or random_user(), options, tls)
+    await opener.read_credentials()
     secrets: dict[str, GroupSecret] = {}
     filters = options.filters if resume is False else ()
     first = await opener.open(filters, secrets, timeout_s=options.timeout_s)
@@ -128,17 +130,13 @@ class SessionOpener:
     def __init__(
         self, loop: Loop, addresses: str, user: str, options: ConnectOptions, tls: TlsOptions | None
     ) -> None:
-        """Read the credentials, if they are needed.
+        """Prepare for `read_credentials`, which is called before the first session is opened.
 
         Args:
             loop: the event loop of the program.
             addresses: one address or several, with commas between them.
             user: the name of all its sessions.
             options, tls: see `groupcomm_client.connect`.
-
-        Raises:
-            LocalProtocolError: there is a token without TLS.
-            ConfigError: a file for TLS cannot be used.
         """
         self._loop = loop
         self._given = tuple(each.strip() for each in addresses.split(","))
@@ -147,12 +145,25 @@ class SessionOpener:
         self._options = options
         self._tls = tls
         self._was_admitted = False
-        insists = tls is not None and tls.token is not None
-        self._credentials = None
+        self._credentials: Credentials | None = None
+
+    async def read_credentials(self) -> None:
+        """Read the credentials, if they are needed.
+
+        Raises:
+            LocalProtocolError: there is a token without TLS.
+            ConfigError: a file for TLS cannot be used.
+        """
+        insists = self._tls is not None and self._tls.token is not None
         if insists or any(each.startswith(TLS) for each in self._given):
-            self._credentials = _credentials(tls)
+            self._credentials = await self._present_credentials()
             for each in self._given:
                 self._token(each)
+
+    async def _present_credentials(self) -> "Credentials":
+        from groupcomm_client.credentials import Credentials  # noqa: PLC0415 - it imports ssl
+
+        return await self._loop.from_disk(partial(Credentials.of, self._tls))
 
     async def open(
         self,
@@ -233,7 +244,7 @@ class SessionOpener:
         timeout_s: float,
     ) -> Session:
         if self._was_admitted and self._credentials is not None:
-            self._credentials = _credentials(self._tls)
+            self._credentials = await self._present_credentials()
         protocol = self._loop.protocol(
             self._user,
             self._options.trace,
@@ -248,12 +259,12 @@ class SessionOpener:
         )
         return await _be_admitted(self._loop, protocol, where, timeout_s, self._credentials)
 
-    def has_new_credentials(self) -> bool:
+    async def has_new_credentials(self) -> bool:
         """See `Opener`."""
         if self._credentials is None:
             return False
         try:
-            return _credentials(self._tls) != self._credentials
+            return await self._present_credentials() != self._credentials
         except ConfigError:  # a file is gone, and may be in replacement
             return True
 
@@ -268,12 +279,6 @@ class SessionOpener:
     def _token(self, where: str) -> str:
         credentials = self._credentials
         return "" if credentials is None else credentials.token_for(tls=where.startswith(TLS))
-
-
-def _credentials(tls: TlsOptions | None) -> "Credentials":
-    from groupcomm_client.credentials import Credentials  # noqa: PLC0415 - it imports ssl
-
-    return Credentials.of(tls)
 
 
 async def _be_admitted(

@@ -75,7 +75,7 @@ class Opener(Protocol):
     def leave_present(self) -> None:
         """Try the address of the last session after all others, as its daemon was silent."""
 
-    def has_new_credentials(self) -> bool:
+    async def has_new_credentials(self) -> bool:
         """Return whether token or certificate are not those of the latest attempt any more."""
 
     def has_others(self, notice: DaemonStopping) -> bool:
@@ -484,7 +484,7 @@ class ReconnectingConnection(Connection):
             parting = old.protocol.is_parting
             if parting:
                 await self._part(old)
-            elif self._is_final(why):
+            elif await self._is_final(why):
                 raise why
             await BasicConnection(old, self.loop).aclose()
             if old.protocol.was_silent:
@@ -532,15 +532,15 @@ class ReconnectingConnection(Connection):
                 opened = await self._opener.open(self._filters, self._secrets)
                 return await self._join_groups(opened)
             except (CannotConnect, SessionEnded) as error:
-                if self._is_final(error):
+                if await self._is_final(error):
                     raise
             # A random share, so that the programs of a daemon do not all reconnect at once.
             await self.loop.sleep(pause_s * self._random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _is_final(self, end: CannotConnect | SessionEnded) -> bool:
+    async def _is_final(self, end: CannotConnect | SessionEnded) -> bool:
         """Return whether no further attempt can succeed."""
-        if end.code == Code.REJECT_AUTH and self._opener.has_new_credentials():
+        if end.code == Code.REJECT_AUTH and await self._opener.has_new_credentials():
             return False
         return end.code in FOR_GOOD
 

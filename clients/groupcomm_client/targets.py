@@ -82,7 +82,9 @@ async def open_socket(
     if not where.secure:
         return await _open_plain(address, where, loop)
     assert credentials is not None, "those of the environment at least"
-    context = credentials.context()  # first, so that a file that cannot be used is reported at once
+    context = await loop.from_disk(
+        credentials.context
+    )  # first, so that a file that cannot be used is reported at once
     plain = await _open_plain(address, where, loop)
     try:
         return await credentials.secure(plain, context, where.host, address, loop)

@@ -540,6 +540,10 @@ class ThreadLoop:
         """See `Loop`."""
         return targets_of(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
+    async def from_disk(self, read: Callable[[], _Value]) -> _Value:
+        """See `Loop`."""
+        return read()
+
     async def readable(self, socket_: ByteSocket) -> None:
         """See `Loop`."""
         while not wait_for_files({socket_.fileno(): select.POLLIN}):

@@ -245,6 +245,10 @@ class TrioLoop:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return targets_of(found)
 
+    async def from_disk(self, read: Callable[[], T]) -> T:
+        """See `Loop`."""
+        return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+
     async def readable(self, socket_: ByteSocket) -> None:
         """See `Loop`."""
         await trio.lowlevel.wait_readable(socket_)
