@@ -261,6 +261,8 @@ def _run_to_end(options: argparse.Namespace) -> int:
         if options.debug:
             raise
         what = f"internal error: {type(error).__name__}: {error}; --debug shows where"
+        if isinstance(error, MemoryError) or str(error) == "can't start new thread":
+            what = OUT_OF_MEMORY
         return _fail(options, GroupCommError(what), FAILED)
 
 
@@ -281,6 +283,12 @@ def _run(options: argparse.Namespace) -> int:
         if error is group:
             raise
         raise error from None
+
+
+OUT_OF_MEMORY: Final = (
+    "out of memory: the command ends; allow it more memory (ulimit -v, the memory of its"
+    " container), or threads (ulimit -u, TasksMax)"
+)
 
 
 class TopParser(Parser):

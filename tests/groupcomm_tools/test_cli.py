@@ -64,3 +64,15 @@ def test_commands_of_one_session_import_no_event_loop_no_daemon_and_no_cryptogra
 
 def test_the_help_imports_no_command() -> None:
     assert not {name for name in imported_by() if name.startswith("groupcomm_tools.commands.")}
+
+
+@pytest.mark.parametrize("lack", [MemoryError(), RuntimeError("can't start new thread")])
+def test_a_command_without_memory_or_threads_says_what_to_allow_it(
+    lack: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(_: object) -> int:
+        raise lack
+
+    monkeypatch.setattr("groupcomm_tools.commands.keygen.run", run)
+    assert main(["keygen", "x"]) == 1
+    assert capsys.readouterr().err.startswith("groupcomm: out of memory: the command ends; allow")
