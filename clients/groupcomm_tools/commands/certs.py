@@ -18,7 +18,14 @@ from groupcomm_tools.certificates import (
     revoke_issued,
     revoke_others,
 )
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.commands.subcommands import (
+    JSON,
+    Declare,
+    Subcommand,
+    add_subcommands,
+    argument,
+    run,
+)
 from groupcomm_tools.terminal import say
 from groupcommd.programs.revocation_file import SERIAL
 
@@ -34,54 +41,6 @@ SOON_DAYS: Final = 14
 """The list points at certificates that end within this time, as the doctor and the alerts do."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs."""
-    add_subcommands(
-        parser,
-        Subcommand("init", _init, "make an authority", "pki", _add_days),
-        Subcommand(
-            "issue",
-            _issue,
-            "make a key and its certificate, for a daemon with --host, otherwise for a program",
-            "pki press --host 10.0.0.1",
-            _add_issue_options,
-        ),
-        Subcommand("list", _list, "list certificates, and when they end", "pki", _add_list_options),
-        Subcommand(
-            "renew",
-            _renew,
-            "make another key and certificate for the same daemon or program",
-            "pki press",
-            _add_renew_options,
-        ),
-        Subcommand(
-            "revoke",
-            _revoke,
-            "revoke a certificate",
-            "pki ann",
-            _add_revoke_options,
-        ),
-    )
-
-
-def _add_folder(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="folder of all files of the authority"
-    )
-
-
-def _add_list_options(parser: argparse.ArgumentParser) -> None:
-    _add_folder(parser)
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-
-
-def _add_days(parser: argparse.ArgumentParser) -> None:
-    _add_folder(parser)
-    parser.add_argument(
-        "--days", type=_days, default=DAYS, metavar="N", help="validity in days (365)"
-    )
-
-
 def _days(text: str) -> float:
     days = positive(text)
     if days > MAX_DAYS:
@@ -89,34 +48,60 @@ def _days(text: str) -> float:
     return days
 
 
-def _add_issue_options(parser: argparse.ArgumentParser) -> None:
-    _add_days(parser)
-    parser.add_argument("name", metavar="NAME", help="name of the daemon or program")
-    parser.add_argument(
-        "--host",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="name or address at which programs connect to a daemon; may be repeated; without it"
-        " the certificate is for a program",
-    )
+FOLDER: Final = argument(
+    "folder", type=Path, metavar="DIR", help="folder of all files of the authority"
+)
+VALIDITY: Final = argument(
+    "--days", type=_days, default=DAYS, metavar="N", help="validity in days (365)"
+)
+HOST: Final = argument(
+    "--host",
+    action="append",
+    default=[],
+    metavar="HOST",
+    help="name or address at which programs connect to a daemon; may be repeated; without it the"
+    " certificate is for a program",
+)
+SERIAL_OPTION: Final = argument(
+    "--serial", metavar="HEX", help="serial number of a certificate that is not in DIR"
+)
+PRINCIPAL: Final = argument(
+    "--principal", metavar="TEXT", help="all certificates of this principal, also later ones"
+)
 
 
-def _add_renew_options(parser: argparse.ArgumentParser) -> None:
-    _add_days(parser)
-    parser.add_argument("name", metavar="NAME", help="name of a certificate that is in DIR")
+def _name(what: str, **settings: str) -> Declare:
+    return argument("name", metavar="NAME", help=f"name of {what}", **settings)
 
 
-def _add_revoke_options(parser: argparse.ArgumentParser) -> None:
-    _add_folder(parser)
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="name of a certificate that is in DIR"
-    )
-    parser.add_argument(
-        "--serial", metavar="HEX", help="serial number of a certificate that is not in DIR"
-    )
-    parser.add_argument(
-        "--principal", metavar="TEXT", help="all certificates of this principal, also later ones"
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs."""
+    there = "a certificate that is in DIR"
+    add_subcommands(
+        parser,
+        Subcommand("init", _init, "make an authority", "pki", FOLDER, VALIDITY),
+        Subcommand(
+            "issue",
+            _issue,
+            "make a key and its certificate, for a daemon with --host, otherwise for a program",
+            "pki press --host 10.0.0.1",
+            *(FOLDER, VALIDITY, _name("the daemon or program"), HOST),
+        ),
+        Subcommand("list", _list, "list certificates, and when they end", "pki", FOLDER, JSON),
+        Subcommand(
+            "renew",
+            _renew,
+            "make another key and certificate for the same daemon or program",
+            "pki press",
+            *(FOLDER, VALIDITY, _name(there)),
+        ),
+        Subcommand(
+            "revoke",
+            _revoke,
+            "revoke a certificate",
+            "pki ann",
+            *(FOLDER, _name(there, nargs="?"), SERIAL_OPTION, PRINCIPAL),
+        ),
     )
 
 

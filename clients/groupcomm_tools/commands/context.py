@@ -7,7 +7,12 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import daemon_addresses, existing_file
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.commands.subcommands import (
+    Subcommand,
+    add_subcommands,
+    argument,
+    run,
+)
 from groupcomm_tools.contexts import (
     Context,
     chosen_name,
@@ -21,9 +26,19 @@ __all__ = ["EXAMPLE", "add_options", "run"]
 EXAMPLE: Final = "groupcomm context add plant --address tls://alfa.example:4804 --ca ca.pem"
 
 
+NAME: Final = argument("name", metavar="NAME", help="name of the context")
+ADDRESS: Final = argument(
+    "--address", required=True, type=daemon_addresses, metavar="WHERE", help="see groupcomm pub"
+)
+FILES: Final = tuple(
+    argument(f"--{name}", type=existing_file, metavar="FILE", help="the same")
+    for name in ("ca", "certificate", "key", "token-file")
+)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs."""
-    name, example = _add_name, "plant"
+    json_ = argument("--json", action="store_true", help="print one line of JSON")
     add_subcommands(
         parser,
         Subcommand(
@@ -31,29 +46,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             add,
             "add a context, or change it; the first one is in use",
             "plant --address tls://alfa.example:4804 --ca ca.pem",
-            _add_context,
+            *(NAME, ADDRESS, *FILES),
         ),
-        Subcommand("use", use, "use a context from now on", example, name),
-        Subcommand("list", show, "list the contexts", "", _add_json),
-        Subcommand("remove", remove, "forget a context", example, name),
+        Subcommand("use", use, "use a context from now on", "plant", NAME),
+        Subcommand("list", show, "list the contexts", "", json_),
+        Subcommand("remove", remove, "forget a context", "plant", NAME),
     )
-
-
-def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of the context")
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one line of JSON")
-
-
-def _add_context(parser: argparse.ArgumentParser) -> None:
-    _add_name(parser)
-    parser.add_argument(
-        "--address", required=True, type=daemon_addresses, metavar="WHERE", help="see groupcomm pub"
-    )
-    for name in ("ca", "certificate", "key", "token-file"):
-        parser.add_argument(f"--{name}", type=existing_file, metavar="FILE", help="the same")
 
 
 def add(options: argparse.Namespace) -> int:

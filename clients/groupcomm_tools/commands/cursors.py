@@ -23,7 +23,7 @@ from groupcomm_client.history.given import Start
 from groupcomm_tools.commands import reading
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands
+from groupcomm_tools.commands.subcommands import JSON, Subcommand, add_subcommands, argument
 from groupcomm_tools.event_text import position_text
 from groupcomm_tools.terminal import say
 
@@ -42,45 +42,34 @@ class NoCursor(GroupCommError):
     """There is no such cursor; the text says what to do."""
 
 
+NAME: Final = argument("name", metavar="NAME", help="name of the cursor")
+PLACE: Final = argument(
+    "place", metavar="PLACE", help=f"where to: {PLACE_HELP}; {reading.TIME_HELP}"
+)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs."""
+    common = JSON, add_connection_options
     add_subcommands(
         parser,
-        Subcommand("list", _list, "show all cursors", "", _add_json_options),
-        Subcommand("show", _show, "show a cursor", "billing", _add_show_options),
+        Subcommand("list", _list, "show all cursors", "", *common),
+        Subcommand("show", _show, "show a cursor", "billing", NAME, *common),
         Subcommand(
             "move",
             _move,
             "move a cursor; the program that uses it must begin again",
             "billing @2026-01-31T12:00",
-            _add_move_options,
+            *(NAME, PLACE, *common),
         ),
         Subcommand(
             "remove",
             _remove,
             "remove a cursor; a program that begins with it begins anew",
             "billing",
-            _add_show_options,
+            *(NAME, *common),
         ),
     )
-
-
-def _add_json_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    add_connection_options(parser)
-
-
-def _add_show_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of the cursor")
-    _add_json_options(parser)
-
-
-def _add_move_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of the cursor")
-    parser.add_argument(
-        "place", metavar="PLACE", help=f"where to: {PLACE_HELP}; {reading.TIME_HELP}"
-    )
-    _add_json_options(parser)
 
 
 # ---- commands ----

@@ -3,6 +3,7 @@
 import argparse
 import json
 import time
+from functools import partial
 from typing import Any, Final
 
 from groupcomm.host.option_types import duration
@@ -19,7 +20,14 @@ from groupcomm_tools.commands.roster_changes import (
     link_delay,
     report,
 )
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.commands.subcommands import (
+    JSON,
+    Declare,
+    Subcommand,
+    add_subcommands,
+    argument,
+    run,
+)
 from groupcomm_tools.commands.upgrade_status import add_options as add_upgrade_options
 from groupcomm_tools.commands.upgrade_status import upgrade_status
 from groupcomm_tools.terminal import say
@@ -32,6 +40,51 @@ VALID_S: Final = 3600.0
 """The time for which a token is valid, unless an operator names another one."""
 
 
+WHERE: Final = ("--address", "--through")
+
+PLACE: Final = (
+    argument(
+        "--address",
+        action="append",
+        dest="addresses",
+        required=True,
+        metavar="HOST:PORT",
+        help="where the other daemons reach it; once for each of its networks",
+    ),
+    partial(add_change_options, where=("--through",)),
+)
+CHANGES: Final = partial(add_change_options, where=WHERE)
+NAME: Final = argument("name", metavar="NAME", help="name of the daemon")
+OLD: Final = argument("old", metavar="OLD", help="name of the daemon to remove")
+NEW: Final = argument("new", metavar="NEW", help="name of the daemon to add")
+LINK: Final = argument(
+    "--link",
+    action="append",
+    type=link_delay,
+    default=[],
+    dest="links",
+    metavar="SITE=MS",
+    help="a link of a new site to another one, and its delay one way in milliseconds",
+)
+VALID: Final = argument(
+    "--valid",
+    type=duration,
+    default=VALID_S,
+    dest="valid_s",
+    metavar="TIME",
+    help="the time in which the daemon has to join, such as 90s, 10m, 1h or 7d (1h)",
+)
+KEEP_IDENTITY: Final = argument(
+    "--keep-identity",
+    action="store_true",
+    help="do not evict the identity of the removed daemon: it is to be added again with it",
+)
+
+
+def _site(default: str) -> Declare:
+    return argument("--site", metavar="SITE", help=f"its site; default: {default}")
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs."""
     parser.description = (
@@ -39,43 +92,44 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         " majority of the daemons that count, and counts once the disks of all daemons of the view"
         " hold it"
     )
+    through = partial(add_connection_options, where=WHERE)
     add_subcommands(
         parser,
-        Subcommand("list", _list, "list the daemons of the roster", "--json", _add_list_options),
+        Subcommand("list", _list, "list the daemons of the roster", "--json", JSON, through),
         Subcommand(
             "add",
             _add,
             "add a daemon; then start it, with a file that lists it and a daemon of the cluster",
             "d --site main --address 10.0.0.4:4803",
-            _add_add_options,
+            *(NAME, _site("the only one"), LINK, *PLACE),
         ),
         Subcommand(
             "invite",
             _invite,
             "print a token with which a daemon joins by itself, once",
             "d --valid 1h",
-            _add_invite_options,
+            *(NAME, _site("the only one"), VALID, CHANGES),
         ),
         Subcommand(
             "remove",
             _remove,
             "remove a daemon; it leaves in order if it runs",
             "d",
-            _add_remove_options,
+            *(NAME, KEEP_IDENTITY, CHANGES),
         ),
         Subcommand(
             "move",
             _move,
             "give a daemon other addresses; then restart it",
             "d --address 10.0.0.5:4803",
-            _add_move_options,
+            *(NAME, *PLACE),
         ),
         Subcommand(
             "replace",
             _replace,
             "add a daemon, and remove one that is lost",
             "c d --address 10.0.0.4:4803",
-            _add_replace_options,
+            *(OLD, NEW, _site("that of OLD"), KEEP_IDENTITY, *PLACE),
         ),
         Subcommand(
             "upgrade-status",
@@ -85,87 +139,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             add_upgrade_options,
         ),
     )
-
-
-def _add_list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    add_connection_options(parser, ("--address", "--through"))
-
-
-def _add_place_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--address",
-        action="append",
-        dest="addresses",
-        required=True,
-        metavar="HOST:PORT",
-        help="where the other daemons reach it; once for each of its networks",
-    )
-    add_change_options(parser, ("--through",))
-
-
-def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of the daemon")
-
-
-def _add_site(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument("--site", metavar="SITE", help=f"its site; default: {default}")
-
-
-def _add_add_options(parser: argparse.ArgumentParser) -> None:
-    _add_name(parser)
-    _add_site(parser, "the only one")
-    parser.add_argument(
-        "--link",
-        action="append",
-        type=link_delay,
-        default=[],
-        dest="links",
-        metavar="SITE=MS",
-        help="a link of a new site to another one, and its delay one way in milliseconds",
-    )
-    _add_place_options(parser)
-
-
-def _add_invite_options(parser: argparse.ArgumentParser) -> None:
-    _add_name(parser)
-    _add_site(parser, "the only one")
-    parser.add_argument(
-        "--valid",
-        type=duration,
-        default=VALID_S,
-        dest="valid_s",
-        metavar="TIME",
-        help="the time in which the daemon has to join, such as 90s, 10m, 1h or 7d (1h)",
-    )
-    add_change_options(parser, ("--address", "--through"))
-
-
-def _add_remove_options(parser: argparse.ArgumentParser) -> None:
-    _add_name(parser)
-    _add_keep_identity(parser)
-    add_change_options(parser, ("--address", "--through"))
-
-
-def _add_keep_identity(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--keep-identity",
-        action="store_true",
-        help="do not evict the identity of the removed daemon: it is to be added again with it",
-    )
-
-
-def _add_move_options(parser: argparse.ArgumentParser) -> None:
-    _add_name(parser)
-    _add_place_options(parser)
-
-
-def _add_replace_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("old", metavar="OLD", help="name of the daemon to remove")
-    parser.add_argument("new", metavar="NEW", help="name of the daemon to add")
-    _add_site(parser, "that of OLD")
-    _add_keep_identity(parser)
-    _add_place_options(parser)
 
 
 # ---- the verbs ----

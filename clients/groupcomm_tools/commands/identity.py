@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ from groupcomm.host.option_types import existing_file
 from groupcomm.security.identity import public_of
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.commands.subcommands import JSON, Subcommand, add_subcommands, argument, run
 from groupcomm_tools.terminal import say
 from groupcommd.files.identity_file import (
     add_identity,
@@ -28,6 +27,14 @@ __all__ = ["EXAMPLE", "add_options", "run"]
 EXAMPLE: Final = "groupcomm identity new press.identity"
 
 
+FILE: Final = argument("file", type=Path, metavar="FILE", help="where")
+EXISTING: Final = argument("file", type=existing_file, metavar="FILE", help="where")
+NAME: Final = argument("name", metavar="NAME", help="name of the daemon")
+PUBLIC: Final = argument(
+    "public", metavar="PUBLIC", help="64 hexadecimal digits, as shown by 'new'"
+)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs."""
     add_subcommands(
@@ -37,42 +44,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             _new,
             "make a private key, and show its public key",
             "press.identity",
-            partial(_add_file, type=Path),
+            *(FILE, JSON),
         ),
         Subcommand(
             "show",
             _show,
             "show the public key of a private one",
             "press.identity",
-            partial(_add_file, type=existing_file),
+            *(EXISTING, JSON),
         ),
         Subcommand(
             "list",
             _list,
             "list the public keys that a file trusts, and those that were evicted",
             "plant.identities",
-            partial(_add_file, type=existing_file),
+            *(EXISTING, JSON),
         ),
         Subcommand(
             "add",
             _add,
             "list the public key of a daemon",
             "plant.identities press PUBLIC",
-            _add_add_options,
+            *(FILE, JSON, NAME, PUBLIC, add_connection_options),
         ),
     )
-
-
-def _add_file(parser: argparse.ArgumentParser, *, type: Callable[[str], Path]) -> None:
-    parser.add_argument("file", type=type, metavar="FILE", help="where")
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-
-
-def _add_add_options(parser: argparse.ArgumentParser) -> None:
-    _add_file(parser, type=Path)
-    parser.add_argument("name", metavar="NAME", help="name of the daemon")
-    parser.add_argument("public", metavar="PUBLIC", help="64 hexadecimal digits, as shown by 'new'")
-    add_connection_options(parser)
 
 
 def _new(options: argparse.Namespace) -> int:

@@ -13,7 +13,13 @@ from groupcomm.host.key_file import add_from, add_key, change_key_file, read_key
 from groupcomm.host.option_types import existing_file, one_or_more
 from groupcomm_tools.commands.connecting import accepted, ask_daemon
 from groupcomm_tools.commands.options import add_connection_options
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.commands.subcommands import (
+    JSON,
+    Subcommand,
+    add_subcommands,
+    argument,
+    run,
+)
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
@@ -22,10 +28,30 @@ EXAMPLE: Final = "groupcomm keys status"
 FAILED: Final = 1
 
 
+FILE: Final = argument("file", type=existing_file, metavar="FILE", help="the daemon's key file")
+COPY: Final = argument(
+    "--from",
+    dest="other",
+    type=existing_file,
+    metavar="COPY",
+    help="take the keys of another host's file, and make none",
+)
+NUMBER: Final = argument("number", type=one_or_more, metavar="N", help="number of the key")
+WITHOUT_MISSING: Final = argument(
+    "--without-missing",
+    action="store_true",
+    help="even if daemons are down; they need the newer key to come back",
+)
+OTHER: Final = argument(
+    "name", metavar="NAME", help="name of the daemon, which must be another one than here"
+)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs."""
     steps = "add a key at every host, promote it, retire the old one; or evict a daemon"
     parser.description = f"{parser.description}: {steps}"
+    common = JSON, add_connection_options
     add_subcommands(
         parser,
         Subcommand(
@@ -33,75 +59,37 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             _status,
             "show which keys the members have, and which key seals",
             "--json",
-            _add_common_options,
+            *common,
         ),
         Subcommand(
             "add",
             _add,
             "add a key to a key file, and have the daemon read it",
             "plant.key",
-            _add_add_options,
+            *(FILE, COPY, *common),
         ),
         Subcommand(
             "promote",
             _promote,
             "have all members seal with a key from now on",
             "2",
-            _add_number,
+            *(NUMBER, *common),
         ),
         Subcommand(
             "retire",
             _retire,
             "have all members erase a key, also in their files",
             "1",
-            _add_retire_options,
+            *(NUMBER, *common, WITHOUT_MISSING),
         ),
         Subcommand(
             "evict",
             _evict,
             "have all daemons stop trusting the identity of a daemon",
             "press",
-            _add_evict_options,
+            *(OTHER, *common),
         ),
     )
-
-
-def _add_common_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    add_connection_options(parser)
-
-
-def _add_add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=existing_file, metavar="FILE", help="the daemon's key file")
-    parser.add_argument(
-        "--from",
-        dest="other",
-        type=existing_file,
-        metavar="COPY",
-        help="take the keys of another host's file, and make none",
-    )
-    _add_common_options(parser)
-
-
-def _add_number(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("number", type=one_or_more, metavar="N", help="number of the key")
-    _add_common_options(parser)
-
-
-def _add_retire_options(parser: argparse.ArgumentParser) -> None:
-    _add_number(parser)
-    parser.add_argument(
-        "--without-missing",
-        action="store_true",
-        help="even if daemons are down; they need the newer key to come back",
-    )
-
-
-def _add_evict_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "name", metavar="NAME", help="name of the daemon, which must be another one than here"
-    )
-    _add_common_options(parser)
 
 
 def _status(options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from groupcomm_tools.commands.connecting import connect_blocking
@@ -14,11 +15,27 @@ from groupcomm_tools.commands.roster_changes import (
     link_delay,
     report,
 )
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.commands.subcommands import (
+    JSON,
+    Subcommand,
+    add_subcommands,
+    argument,
+    run,
+)
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
 EXAMPLE: Final = "groupcomm links set north-south=40 south-west=15"
+
+
+LINKS: Final = argument(
+    "links",
+    nargs="+",
+    type=link_delay,
+    metavar="SITE-SITE=MS",
+    help="two sites, and the delay one way between them in milliseconds",
+)
+SITES: Final = argument("links", nargs="+", metavar="SITE-SITE", help="the two sites of a link")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,45 +45,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         " links, they lead from each site to each other site; all daemons agree on a change, as on"
         " those of groupcomm daemons"
     )
+    where = ("--address", "--through")
+    through = partial(add_connection_options, where=where)
+    changes = partial(add_change_options, where=where)
     add_subcommands(
         parser,
-        Subcommand("list", _list, "list the sites and the links", "--json", _add_list_options),
+        Subcommand("list", _list, "list the sites and the links", "--json", JSON, through),
         Subcommand(
             "set",
             _set,
             "add links, or change their delays",
             "north-south=40 south-west=15",
-            _add_set_options,
+            *(LINKS, changes),
         ),
         Subcommand(
             "remove",
             _remove,
             "remove links; the others still lead to each site",
             "north-south",
-            _add_remove_options,
+            *(SITES, changes),
         ),
     )
-
-
-def _add_list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    add_connection_options(parser, ("--address", "--through"))
-
-
-def _add_set_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "links",
-        nargs="+",
-        type=link_delay,
-        metavar="SITE-SITE=MS",
-        help="two sites, and the delay one way between them in milliseconds",
-    )
-    add_change_options(parser, ("--address", "--through"))
-
-
-def _add_remove_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("links", nargs="+", metavar="SITE-SITE", help="the two sites of a link")
-    add_change_options(parser, ("--address", "--through"))
 
 
 # ---- the verbs ----

@@ -11,7 +11,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_folder, one_or_more
 from groupcomm_log.errors import Damage, LogError
 from groupcomm_tools.commands.options import need_pyarrow
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands
+from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, argument
 from groupcomm_tools.commands.subcommands import run as run_subcommand
 from groupcomm_tools.terminal import below, say
 
@@ -23,59 +23,50 @@ EXAMPLE: Final = "groupcomm log cat chat-log --from -10 --format '{row} {sender}
 FROM_HELP: Final = "begin, -100, row:N, row:EPOCH:N or @TIME (begin); docs/recorder.md"
 
 
+FOLDER: Final = (
+    argument("folder", type=existing_folder, metavar="DIR", help="folder of the log"),
+    argument("--json", action="store_true", help="print one line of JSON for each row"),
+)
+PLACES: Final = (
+    argument("--from", dest="start", default="begin", metavar="WHERE", help=FROM_HELP),
+    argument("--count", type=one_or_more, metavar="N", help="end after N rows"),
+    argument("--messages", action="store_true", help="omit views and gaps"),
+    argument("--format", metavar="TEXT", help="format of a row, with {fields} and \\n"),
+)
+OTHER: Final = argument(
+    "other", type=existing_folder, metavar="DIR", help="folder of the other recorder's log"
+)
+MOST: Final = argument(
+    "--to-mb",
+    type=one_or_more,
+    default=512,
+    metavar="MB",
+    help="the most megabytes of files that become one (512)",
+)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs."""
     add_subcommands(
         parser,
-        Subcommand("cat", _cat, "print rows", "chat-log --from -10 --json", _add_cat_options),
+        Subcommand("cat", _cat, "print rows", "chat-log --from -10 --json", *FOLDER, *PLACES),
         Subcommand(
             "check",
             _check,
             "check that everything is there, as it was written",
             "chat-log",
-            _add_folder,
+            *FOLDER,
         ),
         Subcommand(
-            "diff", _diff, "compare the logs of two recorders", "log-a log-b", _add_diff_options
+            "diff", _diff, "compare the logs of two recorders", "log-a log-b", *FOLDER, OTHER
         ),
         Subcommand(
             "compact",
             _compact,
             "write many sealed files as few, with the same rows",
             "chat-log",
-            _add_compact_options,
+            *(*FOLDER, MOST),
         ),
-    )
-
-
-def _add_folder(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=existing_folder, metavar="DIR", help="folder of the log")
-    parser.add_argument("--json", action="store_true", help="print one line of JSON for each row")
-
-
-def _add_cat_options(parser: argparse.ArgumentParser) -> None:
-    _add_folder(parser)
-    parser.add_argument("--from", dest="start", default="begin", metavar="WHERE", help=FROM_HELP)
-    parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N rows")
-    parser.add_argument("--messages", action="store_true", help="omit views and gaps")
-    parser.add_argument("--format", metavar="TEXT", help="format of a row, with {fields} and \\n")
-
-
-def _add_diff_options(parser: argparse.ArgumentParser) -> None:
-    _add_folder(parser)
-    parser.add_argument(
-        "other", type=existing_folder, metavar="DIR", help="folder of the other recorder's log"
-    )
-
-
-def _add_compact_options(parser: argparse.ArgumentParser) -> None:
-    _add_folder(parser)
-    parser.add_argument(
-        "--to-mb",
-        type=one_or_more,
-        default=512,
-        metavar="MB",
-        help="the most megabytes of files that become one (512)",
     )
 
 

@@ -2,29 +2,42 @@
 
 import argparse
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from groupcomm.host.parser import example_text
 
 Run = Callable[[argparse.Namespace], int]
+Declare = Callable[[argparse.ArgumentParser], None]
+"""Declares options."""
 
 
-class Subcommand(NamedTuple):
-    """One of the verbs of a verb.
+def argument(*words: str, **settings: Any) -> Declare:
+    """Return what declares one option, as `argparse.ArgumentParser.add_argument` does."""
 
-    Attributes:
-        name: the word.
-        run: runs it, and returns the exit status.
-        what: its purpose.
-        example: the words after the two verbs.
-        add_options: declares its options.
-    """
+    def declare(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(*words, **settings)
 
-    name: str
-    run: Run
-    what: str
-    example: str
-    add_options: Callable[[argparse.ArgumentParser], None]
+    return declare
+
+
+JSON: Final = argument("--json", action="store_true", help="one line of JSON")
+
+
+class Subcommand:
+    """One of the verbs of a verb."""
+
+    def __init__(self, name: str, run: Run, what: str, example: str, *options: Declare) -> None:
+        """Describe the verb.
+
+        Args:
+            name: the word.
+            run: runs it, and returns the exit status.
+            what: its purpose.
+            example: the words after the two verbs.
+            options: declare its options, in this order.
+        """
+        self.name, self.run, self.what, self.example = name, run, what, example
+        self.options = options
 
 
 _CHOSEN: Final = "run_subcommand"
@@ -42,7 +55,8 @@ def add_subcommands(parser: argparse.ArgumentParser, *subcommands: Subcommand) -
             epilog=f"{statuses}\n\n{example_text(f'{parser.prog} {each.name} {each.example}')}",
         )
         verb.set_defaults(**{_CHOSEN: each.run})
-        each.add_options(verb)
+        for declare in each.options:
+            declare(verb)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,13 +8,20 @@ from typing import Final
 
 from groupcomm.host.acting import as_owner_of
 from groupcomm.host.option_types import positive
-from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.commands.subcommands import JSON, Subcommand, add_subcommands, argument, run
 from groupcomm_tools.terminal import say
 from groupcommd.programs.token_file import add_token, read_tokens, remove_token
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
 EXAMPLE: Final = "groupcomm tokens add plant.tokens sensor-7 --days 90"
+
+
+FILE: Final = argument(
+    "file", type=Path, metavar="FILE", help="the file of the daemon's clients.tokens"
+)
+NAME: Final = argument("name", metavar="NAME", help="name of the token")
+DAYS: Final = argument("--days", type=positive, metavar="N", help="days until it expires (never)")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -26,39 +33,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             _add,
             "make a token, and show it once",
             "plant.tokens sensor-7 --days 90",
-            _add_add_options,
+            *(FILE, NAME, DAYS, JSON),
         ),
-        Subcommand("list", _list, "list the tokens", "plant.tokens --json", _add_list_options),
+        Subcommand("list", _list, "list the tokens", "plant.tokens --json", FILE, JSON),
         Subcommand(
             "remove",
             _remove,
             "remove a token, so that it admits nobody any more",
             "plant.tokens sensor-7",
-            _add_name,
+            *(FILE, NAME),
         ),
     )
-
-
-def _add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="the file of the daemon's clients.tokens"
-    )
-
-
-def _add_name(parser: argparse.ArgumentParser) -> None:
-    _add_file(parser)
-    parser.add_argument("name", metavar="NAME", help="name of the token")
-
-
-def _add_add_options(parser: argparse.ArgumentParser) -> None:
-    _add_name(parser)
-    parser.add_argument("--days", type=positive, metavar="N", help="days until it expires (never)")
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-
-
-def _add_list_options(parser: argparse.ArgumentParser) -> None:
-    _add_file(parser)
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
 
 
 def _add(options: argparse.Namespace) -> int:
