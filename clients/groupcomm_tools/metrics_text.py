@@ -5,6 +5,7 @@ Archives and workers have no HTTP: a timer writes what they print to a file that
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from groupcommd.http.exposition import kind_for, pieces
@@ -13,17 +14,18 @@ Labels = TypeVar("Labels", bound=tuple[str, ...])
 
 
 def gauge(
-    name: str, text: str, labels: Sequence[str], samples: Mapping[Labels, float]
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    samples: Mapping[Labels, float],
+    kind: str = "gauge",
 ) -> list[object]:
     """Return a row of `groupcommd.http.exposition`, of values by the values of the labels."""
-    return [name, "gauge", text, "", labels, list(samples.items())]
+    return [name, kind, text, "", labels, list(samples.items())]
 
 
-def counter(
-    name: str, text: str, labels: Sequence[str], samples: Mapping[Labels, float]
-) -> list[object]:
-    """Return a row like that of `gauge` of values that only rise."""
-    return [name, "counter", text, "", labels, list(samples.items())]
+counter = partial(gauge, kind="counter")
+"""Returns a row of values that only rise."""
 
 
 def metrics_text(rows: Sequence[Sequence[object]]) -> bytes:

@@ -9,7 +9,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from groupcomm_tools.certificates import _authority, _dated, _named, _usage
+from groupcomm_tools.certificates import (
+    _authority,
+    _dated,
+    _named,
+    _usage,
+    issue,
+    make_authority,
+)
+from groupcommd.programs.revocation_file import Revocations, revoke
 
 PROGRAM = ExtendedKeyUsageOID.CLIENT_AUTH
 
@@ -46,3 +54,13 @@ def sign(
     )
     private.chmod(0o600)
     return certificate, private
+
+
+def make_pki(folder: Path, *programs: str) -> Path:
+    """Make an authority, certificates of a daemon, press, and of programs; return the folder."""
+    make_authority(folder, 1.0)
+    issue(folder, "press", ["127.0.0.1"], 1.0)
+    for name in programs:
+        issue(folder, name, [], 1.0)
+    revoke(folder / "revoked.toml", Revocations())
+    return folder

@@ -17,11 +17,10 @@ from groupcomm.events import Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm_client import Connection, ConnectOptions, TlsOptions, connect
 from groupcomm_tools.certificates import issue, make_authority
-from groupcommd.config.config_file import read_config
 from groupcommd.programs.connections import HELLO_S, MAX_TURNED_AWAY
 from groupcommd.programs.token_file import add_token, remove_token
 from groupcommd.service import WALL_INTERVAL_S
-from tests.groupcommd.virtual import virtual_clock, virtual_daemons
+from tests.groupcommd.virtual import reload, virtual_clock, virtual_daemons
 
 
 @pytest.fixture
@@ -241,8 +240,6 @@ async def test_a_session_ends_when_its_token_expires(
 
 
 async def _reload(service: Any, file: Path, folder: Path, log: pytest.LogCaptureFixture) -> None:
-    config = read_config(file, name="a", state_dir=folder / "a", make_key=True)
     logging.getLogger("groupcommd").propagate = True
     with log.at_level(logging.INFO, "groupcommd"):
-        config = attrs.evolve(config, unix=folder / "a.sock")
-        service.reload(config, service.read_files(config))
+        reload(service, folder, file)

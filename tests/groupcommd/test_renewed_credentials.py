@@ -12,11 +12,10 @@ import trio.testing
 from groupcomm.errors import Code, SessionEnded
 from groupcomm_client import Reconnected, TlsOptions, connect
 from groupcomm_client.connection import Connection
-from groupcomm_tools.certificates import issue, make_authority, revoke_issued
-from groupcommd.config.config_file import read_config
-from groupcommd.programs.revocation_file import Revocations, revoke
+from groupcomm_tools.certificates import issue, revoke_issued
 from groupcommd.programs.token_file import add_token, remove_token
-from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
+from tests.groupcommd.signed import make_pki
+from tests.groupcommd.virtual import Daemons, reload, virtual_clock, virtual_daemons
 
 PATIENCE_S: Final = 120.0
 
@@ -44,19 +43,12 @@ class Plant:
 
     def reload(self) -> None:
         """Do as at SIGHUP."""
-        path = self.folder / "cluster.toml"
-        config = read_config(path, name="a", state_dir=self.folder / "a", make_key=True)
-        config = attrs.evolve(config, unix=self.folder / "a.sock")
-        service = self.daemons["a"].service
-        service.reload(config, service.read_files(config))
+        reload(self.daemons["a"].service, self.folder)
 
 
 @pytest.fixture
 async def plant(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> AsyncIterator[Plant]:
-    make_authority(tmp_path, 1.0)
-    issue(tmp_path, "press", ["127.0.0.1"], 1.0)
-    issue(tmp_path, "ann", [], 1.0)
-    revoke(tmp_path / "revoked.toml", Revocations())
+    make_pki(tmp_path, "ann")
     add_token(tmp_path / "tokens", "other")
     clients = (
         f'tls = {{address = "127.0.0.1:0", certificate = "{tmp_path}/press.pem",'

@@ -25,8 +25,8 @@ from groupcommd.config.config_file import read_config
 from groupcommd.programs import expiry
 from groupcommd.programs.revocation_file import Revocations, read_revocations, revoke
 from groupcommd.service import Service
-from tests.groupcommd.signed import sign
-from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
+from tests.groupcommd.signed import make_pki, sign
+from tests.groupcommd.virtual import Daemons, reload, virtual_clock, virtual_daemons
 
 PATIENCE_S: Final = 60.0
 
@@ -60,11 +60,7 @@ class Plant:
 
     def reload(self) -> None:
         """Do as at SIGHUP."""
-        config = read_config(
-            self.folder / "cluster.toml", name="a", state_dir=self.folder / "a", make_key=True
-        )
-        config = attrs.evolve(config, unix=self.folder / "a.sock")
-        self.service.reload(config, self.service.read_files(config))
+        reload(self.service, self.folder)
 
     def by(self, name: str, pki: Path | None = None) -> Any:
         """Connect with a certificate of this name."""
@@ -85,12 +81,7 @@ class Plant:
 
 @pytest.fixture
 async def plant(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> AsyncIterator[Plant]:
-    pki = tmp_path / "pki"
-    make_authority(pki, 1.0)
-    issue(pki, "press", ["127.0.0.1"], 1.0)
-    for name in ("ann", "bob"):
-        issue(pki, name, [], 1.0)
-    revoke(pki / "revoked.toml", Revocations())
+    pki = make_pki(tmp_path / "pki", "ann", "bob")
     names = ("certificate", "press.pem"), ("key", "press.key"), ("ca", "ca.pem")
     files = ", ".join(
         f'{key} = "{pki / name}"' for key, name in (*names, ("revoked", "revoked.toml"))

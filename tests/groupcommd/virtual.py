@@ -311,3 +311,11 @@ async def _serve(
         for listener in listeners:
             listener.socket.close()
         state.close()
+
+
+def reload(service: Service, folder: Path, file: Path | None = None) -> None:
+    """Have a daemon of this folder, a, read its configuration as at SIGHUP."""
+    file = file or folder / "cluster.toml"
+    config = read_config(file, name="a", state_dir=folder / "a", make_key=True)
+    config = attrs.evolve(config, unix=folder / "a.sock")
+    service.reload(config, service.read_files(config))

@@ -15,14 +15,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from groupcomm.errors import ConfigError
 from groupcomm_tools.certificates import issue, make_authority, revoke_issued
-from groupcommd.config.config_file import read_config
 from groupcommd.http import server as server_module
 from groupcommd.http.server import CHECK_S
-from groupcommd.programs.revocation_file import Revocations, revoke
 from groupcommd.programs.token_file import add_token, remove_token
 from tests.groupcommd.http.browser import read_answer, request
-from tests.groupcommd.signed import sign
-from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
+from tests.groupcommd.signed import make_pki, sign
+from tests.groupcommd.virtual import Daemons, reload, virtual_clock, virtual_daemons
 
 PATIENCE_S: Final = 60.0
 RULE: Final = '[[access]]\nwho = "*"\nmay = "admin"\n'
@@ -58,10 +56,7 @@ class Plant:
         """Do as at SIGHUP, after a change of the configuration."""
         path = self.folder / "cluster.toml"
         path.write_text(change(path.read_text()))
-        config = read_config(path, name="a", state_dir=self.folder / "a", make_key=True)
-        config = attrs.evolve(config, unix=self.folder / "a.sock")
-        service = self.daemons["a"].service
-        service.reload(config, service.read_files(config))
+        reload(self.daemons["a"].service, self.folder)
 
     async def by(self, name: str = "", pki: Path | None = None) -> "Stream":
         """Connect, with a certificate of this name if one is given."""
@@ -116,12 +111,7 @@ async def goes_on(stream: Stream) -> bool:
 
 @pytest.fixture
 async def plant(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> AsyncIterator[Plant]:
-    pki, tokens = tmp_path / "pki", tmp_path / "http.tokens"
-    make_authority(pki, 1.0)
-    issue(pki, "press", ["127.0.0.1"], 1.0)
-    for name in ("ann", "bob"):
-        issue(pki, name, [], 1.0)
-    revoke(pki / "revoked.toml", Revocations())
+    pki, tokens = make_pki(tmp_path / "pki", "ann", "bob"), tmp_path / "http.tokens"
     add_token(tokens, "unused")
     head = f"""
 [http]
