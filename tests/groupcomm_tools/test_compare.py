@@ -1,10 +1,9 @@
-"""`groupcomm compare`: the same load for all, judged by what each claims; table, page and JSON."""
+"""`groupcomm compare`: the same load for all, judged by what each claims; table and JSON."""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -15,8 +14,6 @@ from groupcomm_lessons.algorithms.process import Order, Packet, Step
 from groupcomm_lessons.algorithms.vector import Vector
 from groupcomm_lessons.comparison import ComparisonLoad, chosen, compare
 from groupcomm_tools.cli import main
-from groupcomm_tools.comparison_report import page_of
-from groupcomm_tools.pages.html_page import html
 
 DOCS = Path(__file__).parents[2] / "docs"
 SMALL = ("--processes", "4", "--messages", "60")
@@ -111,20 +108,6 @@ def test_the_table_says_what_was_kept_and_how_each_was_run(
     assert rows["vector-or-error"].endswith("users take turns: it refuses concurrent messages")
 
 
-def test_the_page_is_well_formed_and_has_all(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.html"
-    assert main(["compare", *SMALL, "-o", str(page)]) == 0
-    assert f"{page} contains the page" in capsys.readouterr().err
-    text = page.read_text()
-    tree = ElementTree.fromstring(text.removeprefix("<!doctype html>\n"))
-    assert len(list(tree.iter("svg"))) + text.count("<svg ") >= 4
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", ""), "it needs nothing else"
-    for name in ALGORITHMS:
-        assert text.count(f">{name}<") >= 5
-
-
 def test_the_list_has_names_and_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -191,15 +174,3 @@ def test_the_table_of_the_documentation_is_what_comes_out(
     assert main(command[1].split()) == 0
     table = capsys.readouterr().out.split("\n\n")[1]
     assert table.rstrip("\n") in text
-
-
-def test_the_page_marks_verdicts_has_no_card_twice_and_hints_at_scrolling() -> None:
-    rows = list(
-        compare(chosen("fan-out,pair-numbers,vector"), ComparisonLoad(processes=4, messages=60))
-    )
-    page = page_of(rows, ComparisonLoad())
-    assert len({(tile.value, tile.label.split(",")[0]) for tile in page.tiles}) == len(page.tiles)
-    text = html(page)
-    assert '<td class="good">\u2713 kept</td>' in text
-    assert '<td class="none">\u2013 no</td>' in text
-    assert text.count('<p class="hint">') == len(page.sections)

@@ -76,6 +76,7 @@ def test_json_and_the_page_have_the_same_and_more_sizes(
         assert words in text
     assert len(list(tree.iter("{http://www.w3.org/2000/svg}svg"))) == 4
     assert "http" not in page.read_text().replace("http://www.w3.org/2000/svg", "")
+    assert page.read_text().count('<p class="hint">') == len(list(tree.iter("section")))
 
 
 @pytest.mark.long

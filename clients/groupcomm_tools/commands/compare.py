@@ -3,7 +3,6 @@
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import attrs
@@ -11,11 +10,10 @@ import attrs
 from groupcomm_lessons.algorithms.catalogue import Entry
 from groupcomm_lessons.algorithms.process import Order
 from groupcomm_lessons.comparison import ComparisonLoad, chosen, compare
-from groupcomm_tools.comparison_report import lines_of, list_of, page_of
-from groupcomm_tools.pages.html_page import html
+from groupcomm_tools.comparison_report import lines_of, list_of
 from groupcomm_tools.terminal import say
 
-EXAMPLE: Final = "groupcomm compare --processes 5 --messages 200 --loss 0.05 -o compare.html"
+EXAMPLE: Final = "groupcomm compare --processes 5 --messages 200 --loss 0.05"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -45,9 +43,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar=metavar,
             help=f"{what} ({value:g})",
         )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write a page with charts"
-    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -56,7 +51,6 @@ def run(options: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: an option is out of its range, or names no algorithm.
-        OSError: the page cannot be written.
     """
     entries = chosen(options.algorithms)
     load = ComparisonLoad(
@@ -65,17 +59,12 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         _list(entries, as_json=options.json)
         return 0
-    if options.output is not None:
-        options.output.touch()  # an error comes now, and not after a minute
     rows = list(compare(entries, load))
     if options.json:
         found = {"load": attrs.asdict(load), "algorithms": [row.as_json() for row in rows]}
         print(json.dumps(found))
     else:
         print("\n".join(lines_of(rows, load)))
-    if options.output is not None:
-        options.output.write_text(html(page_of(rows, load)), encoding="utf-8")
-        say(f"{options.output} contains the page")
     wrong = [row for row in rows if row.is_wrong]
     for row in wrong:
         broken = " and ".join(order.value for order in row.broken)

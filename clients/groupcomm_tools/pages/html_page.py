@@ -3,7 +3,7 @@
 Pure: it knows nothing about the measurements.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -32,13 +32,10 @@ class TableRow:
     Attributes:
         cells: texts, from left to right.
         wrong: whether the row is red.
-        marks: for some cells, by their text, the mark before it and its class in STYLE: a sign that
-            distinguishes them without colours, too.
     """
 
     cells: Sequence[str]
     wrong: bool = False
-    marks: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -119,9 +116,6 @@ section { padding: 20px; margin: 0 0 20px; }
 .hint { display: none; color: var(--soft); font-size: 13px; }
 @media (max-width: 760px) { .hint { display: block; } section { padding: 14px; }
   main { padding: 20px 10px 40px; } }
-td.good { color: var(--good); }
-td.lucky { color: var(--second); }
-td.none { color: var(--soft); }
 td.bad { color: var(--bad); font-weight: 600; }
 svg { display: block; width: 100%; min-width: 720px; height: auto; margin: 14px 0 10px;
   font: 12.5px system-ui, sans-serif; }
@@ -190,13 +184,6 @@ def _table(table: Table) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
     parts = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
     for row in table.rows:
-        cells = "".join(_cell(cell, row.marks.get(cell)) for cell in row.cells)
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in row.cells)
         parts.append(f'<tr class="wrong">{cells}</tr>' if row.wrong else f"<tr>{cells}</tr>")
     return "\n".join([*parts, "</tbody></table>"])
-
-
-def _cell(text: str, mark: tuple[str, str] | None) -> str:
-    if mark is None:
-        return f"<td>{escape(text)}</td>"
-    sign, kind = mark
-    return f'<td class="{kind}">{sign} {escape(text)}</td>'
