@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import wraps
 from typing import Any, Final
 
 import trio
@@ -219,3 +220,13 @@ async def next_of(kind: Kind, connection: Any, wanted: type) -> Any:
         assert event is not None, f"no {wanted.__name__} comes"
         if isinstance(event, wanted):
             return event
+
+
+def played(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """The test that runs a scenario to its end, in each kind: the first of its arguments."""
+
+    @wraps(scenario)
+    def test(kind: Kind, **given: Any) -> None:
+        kind.run(lambda kind: scenario(kind=kind, **given))
+
+    return test

@@ -10,7 +10,7 @@ import pytest
 
 import groupcomm_client as gc
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.kinds import Kind, next_of
+from tests.groupcomm_client.kinds import Kind, next_of, played
 
 
 @pytest.fixture(scope="module")
@@ -48,76 +48,68 @@ def test_every_name_is_there() -> None:
         getattr(gc, "conect")  # noqa: B009 - mypy knows that it is not there
 
 
-def test_messages_skips_all_other_events_and_ends_with_the_session(
+@played
+async def test_messages_skips_all_other_events_and_ends_with_the_session(
     kind: Kind, cluster: RunningCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("a")) as ann:
+    async with kind.connect(cluster.address("a")) as ann:
+        await ann.join("g")
+        for number in range(3):
+            await ann.multicast("g", b"%d" % number)
+        found = []
+        async for message in kind.messages(ann):
+            found.append(message.data)
+            if len(found) == 3:
+                await ann.aclose()
+        assert found == [b"0", b"1", b"2"]
+
+
+@played
+async def test_a_receive_whose_time_is_over_raises_timeout_error(
+    kind: Kind, cluster: RunningCluster
+) -> None:
+    for reconnect in (False, True):
+        async with kind.connect(cluster.address("a"), reconnect=reconnect) as ann:
+            await next_of(kind, ann, gc.DaemonView)
+            for receive in (ann.receive, ann.receive_batch):
+                with pytest.raises(TimeoutError, match="no event has arrived in"):
+                    await receive(timeout_s=0.01)
             await ann.join("g")
-            for number in range(3):
-                await ann.multicast("g", b"%d" % number)
-            found = []
-            async for message in kind.messages(ann):
-                found.append(message.data)
-                if len(found) == 3:
-                    await ann.aclose()
-            assert found == [b"0", b"1", b"2"]
-
-    kind.run(scenario)
+            assert isinstance(await ann.receive(timeout_s=0), gc.GroupView)
+            await ann.multicast_ordered("g", b"x")
+            (message,) = await ann.receive_batch(timeout_s=0)
+            assert message.data == b"x"
 
 
-def test_a_receive_whose_time_is_over_raises_timeout_error(
+@played
+async def test_a_reconnecting_connection_has_the_same_contract(
     kind: Kind, cluster: RunningCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        for reconnect in (False, True):
-            async with kind.connect(cluster.address("a"), reconnect=reconnect) as ann:
-                await next_of(kind, ann, gc.DaemonView)
-                for receive in (ann.receive, ann.receive_batch):
-                    with pytest.raises(TimeoutError, match="no event has arrived in"):
-                        await receive(timeout_s=0.01)
-                await ann.join("g")
-                assert isinstance(await ann.receive(timeout_s=0), gc.GroupView)
-                await ann.multicast_ordered("g", b"x")
-                (message,) = await ann.receive_batch(timeout_s=0)
-                assert message.data == b"x"
-
-    kind.run(scenario)
-
-
-def test_a_reconnecting_connection_has_the_same_contract(
-    kind: Kind, cluster: RunningCluster
-) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("a"), reconnect=True) as ann:
-            view = await ann.join("g")
-            assert view.members == (ann.member,)
-            assert (await ann.ask("groups"))["groups"] == {"g": 1}
-            assert await ann.multicast_many("g", [b"0", b"1"]) == 2
-            place = await ann.multicast_ordered("g", b"2")
-            assert place.position.view == ann.groups["g"].id.view
-            found: list[bytes] = []
-            while len(found) < 3:
-                events = await ann.receive_batch()
-                found += [event.data for event in events if isinstance(event, gc.Message)]
-            assert found == [b"0", b"1", b"2"]
-            await ann.request_membership("g", join=False)
-            while ann.groups:
-                await next_of(kind, ann, gc.GroupView)
-
-    kind.run(scenario)
+    async with kind.connect(cluster.address("a"), reconnect=True) as ann:
+        view = await ann.join("g")
+        assert view.members == (ann.member,)
+        assert (await ann.ask("groups"))["groups"] == {"g": 1}
+        assert await ann.multicast_many("g", [b"0", b"1"]) == 2
+        place = await ann.multicast_ordered("g", b"2")
+        assert place.position.view == ann.groups["g"].id.view
+        found: list[bytes] = []
+        while len(found) < 3:
+            events = await ann.receive_batch()
+            found += [event.data for event in events if isinstance(event, gc.Message)]
+        assert found == [b"0", b"1", b"2"]
+        await ann.request_membership("g", join=False)
+        while ann.groups:
+            await next_of(kind, ann, gc.GroupView)
 
 
-def test_a_member_is_a_destination(kind: Kind, cluster: RunningCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("a")) as ann:
-            await ann.multicast(ann.member, b"alone")
-            await ann.multicast_ordered([ann.member, "elsewhere"], b"among others")
-            for data in (b"alone", b"among others"):
-                message = await next_of(kind, ann, gc.Message)
-                assert (message.data, message.groups[0]) == (data, ann.name)
-
-    kind.run(scenario)
+@played
+async def test_a_member_is_a_destination(kind: Kind, cluster: RunningCluster) -> None:
+    async with kind.connect(cluster.address("a")) as ann:
+        await ann.multicast(ann.member, b"alone")
+        await ann.multicast_ordered([ann.member, "elsewhere"], b"among others")
+        for data in (b"alone", b"among others"):
+            message = await next_of(kind, ann, gc.Message)
+            assert (message.data, message.groups[0]) == (data, ann.name)
 
 
 WRONG: list[tuple[tuple[Any, Any], dict[str, Any], str]] = [
@@ -132,21 +124,19 @@ WRONG: list[tuple[tuple[Any, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("filtered", [False, True])
-def test_arguments_of_another_type_raise_what_to_write(
+@played
+async def test_arguments_of_another_type_raise_what_to_write(
     kind: Kind, cluster: RunningCluster, filtered: bool
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        chosen = [gc.filters.compression] if filtered else []
-        async with kind.connect(cluster.address("a"), filters=chosen) as ann:
-            for (groups, data), options, said in WRONG:
-                for send in (ann.multicast, ann.multicast_ordered):
-                    with pytest.raises(gc.LocalProtocolError, match=said):
-                        await send(groups, data, **options)
-            with pytest.raises(gc.LocalProtocolError, match="messages are bytes"):
-                await ann.multicast_many("g", ["hello"])
-            assert ann.in_doubt == 0, "nothing was sent"
-
-    kind.run(scenario)
+    chosen = [gc.filters.compression] if filtered else []
+    async with kind.connect(cluster.address("a"), filters=chosen) as ann:
+        for (groups, data), options, said in WRONG:
+            for send in (ann.multicast, ann.multicast_ordered):
+                with pytest.raises(gc.LocalProtocolError, match=said):
+                    await send(groups, data, **options)
+        with pytest.raises(gc.LocalProtocolError, match="messages are bytes"):
+            await ann.multicast_many("g", ["hello"])
+        assert ann.in_doubt == 0, "nothing was sent"
 
 
 def test_a_program_without_trio_learns_what_to_import() -> None:

@@ -14,7 +14,7 @@ from groupcomm_client.history import EARLIEST, CaughtUp
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import ArchiveProcess
 from tests.groupcomm_client.history.test_subscriptions import awaited
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, played
 
 
 @pytest.fixture(scope="module")
@@ -38,32 +38,29 @@ def end(sender: BlockingConnection, group: str, batch: int, count: int) -> None:
     sender.multicast_ordered(group, encode_marker(marker), level=ServiceLevel.SAFE, type=TYPE)
 
 
-def test_a_receiver_joins_late_in_three_loops(kind: Kind, cluster: RunningCluster) -> None:
+@played
+async def test_a_receiver_joins_late_in_three_loops(kind: Kind, cluster: RunningCluster) -> None:
     group = kind.name
     with connect(cluster.address("a"), user=publisher_user()) as sender:
         for batch in range(3):
             begin(sender, group, batch, [b"%d" % batch] * 2)
             end(sender, group, batch, 2)
-
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(cluster.address("a")) as connection,
-            awaited(connection).subscribe(group, start=EARLIEST) as subscription,
-        ):
-            receiver = committed(subscription, [group])
-            found: list[int] = []
-            while len(found) < 3:
-                event = await receiver.receive(PATIENCE_S)
-                if isinstance(event, Batch):
-                    assert not event.missed
-                    found.append(event.number)
-            assert found == [0, 1, 2]
-            while not isinstance(await receiver.receive(PATIENCE_S), CaughtUp):
-                pass
-            with pytest.raises(TimeoutError):
-                await until_nothing_comes(receiver)
-
-    kind.run(scenario)
+    async with (
+        kind.connect(cluster.address("a")) as connection,
+        awaited(connection).subscribe(group, start=EARLIEST) as subscription,
+    ):
+        receiver = committed(subscription, [group])
+        found: list[int] = []
+        while len(found) < 3:
+            event = await receiver.receive(PATIENCE_S)
+            if isinstance(event, Batch):
+                assert not event.missed
+                found.append(event.number)
+        assert found == [0, 1, 2]
+        while not isinstance(await receiver.receive(PATIENCE_S), CaughtUp):
+            pass
+        with pytest.raises(TimeoutError):
+            await until_nothing_comes(receiver)
 
 
 async def until_nothing_comes(receiver: Committed) -> None:

@@ -12,7 +12,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.committed import Batch, BlockingCommitted, committed
 from groupcomm_client.committed.markers import TYPE, Begin, End, encode_marker, publisher_user
 from groupcomm_tools.local_cluster import LocalCluster
-from tests.groupcomm_client.kinds import BlockingKind, Kind
+from tests.groupcomm_client.kinds import BlockingKind, Kind, played
 
 PATIENCE_S = 20.0
 
@@ -75,38 +75,34 @@ async def member(
         yield connection, Receiving(kind, connection, state)
 
 
-def test_batches_come_whole_and_a_receiver_goes_on_behind_its_state(
+@played
+async def test_batches_come_whole_and_a_receiver_goes_on_behind_its_state(
     kind: Kind, cluster: LocalCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(str(cluster["a"].unix), publisher_user()) as sender:
-            async with member(kind, cluster) as (_, receiving):
-                await sender.multicast("g", encode_marker(Begin("q", 0)), type=TYPE)
-                assert await receiving.next(Batch, 0.05) is None
-                await publish(sender, 0, [b"a", b"b"])
-                batch = await receiving.next(Batch, PATIENCE_S)
-                assert [(row.index, row.message.data) for row in batch.rows] == [
-                    (0, b"a"),
-                    (1, b"b"),
-                ]
-                saved = receiving.state
-            async with member(kind, cluster, saved) as (_, receiving):
-                await publish(sender, 0, [b"a", b"b"])
-                await publish(sender, 1, [b"c"])
-                batch = await receiving.next(Batch, PATIENCE_S)
-                assert (batch.number, [row.message.data for row in batch.rows]) == (1, [b"c"])
-
-    kind.run(scenario)
+    async with kind.connect(str(cluster["a"].unix), publisher_user()) as sender:
+        async with member(kind, cluster) as (_, receiving):
+            await sender.multicast("g", encode_marker(Begin("q", 0)), type=TYPE)
+            assert await receiving.next(Batch, 0.05) is None
+            await publish(sender, 0, [b"a", b"b"])
+            batch = await receiving.next(Batch, PATIENCE_S)
+            assert [(row.index, row.message.data) for row in batch.rows] == [
+                (0, b"a"),
+                (1, b"b"),
+            ]
+            saved = receiving.state
+        async with member(kind, cluster, saved) as (_, receiving):
+            await publish(sender, 0, [b"a", b"b"])
+            await publish(sender, 1, [b"c"])
+            batch = await receiving.next(Batch, PATIENCE_S)
+            assert (batch.number, [row.message.data for row in batch.rows]) == (1, [b"c"])
 
 
-def test_other_messages_pass_and_an_orderly_end_ends_the_loop(
+@played
+async def test_other_messages_pass_and_an_orderly_end_ends_the_loop(
     kind: Kind, cluster: LocalCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with member(kind, cluster) as (connection, receiving):
-            await connection.multicast("g", b"hello")
-            assert (await receiving.next(Message, PATIENCE_S)).data == b"hello"
-            await connection.aclose()
-            assert await receiving.rest() == []
-
-    kind.run(scenario)
+    async with member(kind, cluster) as (connection, receiving):
+        await connection.multicast("g", b"hello")
+        assert (await receiving.next(Message, PATIENCE_S)).data == b"hello"
+        await connection.aclose()
+        assert await receiving.rest() == []

@@ -14,7 +14,7 @@ from groupcomm.events import DaemonStopping, GroupView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Reconnected, blocking
 from groupcomm_tools.local_cluster import LocalCluster
-from tests.groupcomm_client.kinds import KINDS, Kind, next_of
+from tests.groupcomm_client.kinds import KINDS, Kind, next_of, played
 
 PATIENCE_S: Final = 20.0
 PROGRAMS: Final = 20
@@ -87,92 +87,82 @@ def both(cluster: LocalCluster, first: str = "a") -> str:
     return f"{cluster[first].unix},{cluster[other].unix}"
 
 
-def test_a_program_moves_with_its_groups_and_nothing_is_in_doubt(
+@played
+async def test_a_program_moves_with_its_groups_and_nothing_is_in_doubt(
     kind: Kind, daemons: LocalCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(both(daemons), "ann", reconnect=True) as ann,
-            kind.connect(str(daemons["b"].unix), "bob") as bob,
-        ):
-            await ann.join("g")
-            await ann.multicast("g", b"before")
-            await bob.join("g")
-            drain = Drain(daemons, "a")
-            drain.begin()
-            notice = await next_of(kind, ann, DaemonStopping)
-            assert 0 < notice.within_s <= PATIENCE_S
-            told = await next_of(kind, ann, Reconnected)
-            assert (told.moved, told.in_doubt, told.member.name) == (True, 0, "#ann#b")
-            assert told.last is not None
-            assert "about to stop" in told.why
-            assert told.member in (await next_of(kind, ann, GroupView)).members
-            await bob.multicast("g", b"after")
-            assert (await next_of(kind, ann, Message)).data == b"after"
-            assert drain.end()["staying"] == []
-
-    kind.run(scenario)
+    async with (
+        kind.connect(both(daemons), "ann", reconnect=True) as ann,
+        kind.connect(str(daemons["b"].unix), "bob") as bob,
+    ):
+        await ann.join("g")
+        await ann.multicast("g", b"before")
+        await bob.join("g")
+        drain = Drain(daemons, "a")
+        drain.begin()
+        notice = await next_of(kind, ann, DaemonStopping)
+        assert 0 < notice.within_s <= PATIENCE_S
+        told = await next_of(kind, ann, Reconnected)
+        assert (told.moved, told.in_doubt, told.member.name) == (True, 0, "#ann#b")
+        assert told.last is not None
+        assert "about to stop" in told.why
+        assert told.member in (await next_of(kind, ann, GroupView)).members
+        await bob.multicast("g", b"after")
+        assert (await next_of(kind, ann, Message)).data == b"after"
+        assert drain.end()["staying"] == []
 
 
-def test_calls_that_wait_for_answers_have_them_from_the_old_daemon(
+@played
+async def test_calls_that_wait_for_answers_have_them_from_the_old_daemon(
     kind: Kind, daemons: LocalCluster
 ) -> None:
     """`multicast_ordered` never raises OrderUnknown because of a move."""
+    async with kind.connect(both(daemons), "ann", reconnect=True) as ann:
+        drain, sent = Drain(daemons, "a"), []
 
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(both(daemons), "ann", reconnect=True) as ann:
-            drain, sent = Drain(daemons, "a"), []
-
-            async def send() -> None:
-                while not ann.name.endswith("#b"):
-                    sent.append(await ann.multicast_ordered("g", b"x", level=ServiceLevel.SAFE))
-                    if len(sent) == 3:
-                        drain.begin()
-
-            async def ask() -> None:
-                while not ann.name.endswith("#b"):
-                    assert (await ann.ask("status"))["daemon"] in ("a", "b")
-
-            await kind.together(send, send, ask)
-            assert drain.end()["staying"] == []
-            assert len(sent) > 3
-
-    kind.run(scenario)
-
-
-def test_a_program_that_only_sends_moves_too(kind: Kind, daemons: LocalCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(both(daemons), "ann", reconnect=True) as ann:
-            drain = Drain(daemons, "a")
-            drain.begin()
+        async def send() -> None:
             while not ann.name.endswith("#b"):
-                await ann.multicast("g", b"x")
-                await trio_sleep(kind)
-            assert ann.in_doubt <= 1
-            assert drain.end()["staying"] == []
+                sent.append(await ann.multicast_ordered("g", b"x", level=ServiceLevel.SAFE))
+                if len(sent) == 3:
+                    drain.begin()
 
-    kind.run(scenario)
+        async def ask() -> None:
+            while not ann.name.endswith("#b"):
+                assert (await ann.ask("status"))["daemon"] in ("a", "b")
+
+        await kind.together(send, send, ask)
+        assert drain.end()["staying"] == []
+        assert len(sent) > 3
 
 
-def test_a_program_that_polls_moves_step_by_step(kind: Kind, daemons: LocalCluster) -> None:
+@played
+async def test_a_program_that_only_sends_moves_too(kind: Kind, daemons: LocalCluster) -> None:
+    async with kind.connect(both(daemons), "ann", reconnect=True) as ann:
+        drain = Drain(daemons, "a")
+        drain.begin()
+        while not ann.name.endswith("#b"):
+            await ann.multicast("g", b"x")
+            await trio_sleep(kind)
+        assert ann.in_doubt <= 1
+        assert drain.end()["staying"] == []
+
+
+@played
+async def test_a_program_that_polls_moves_step_by_step(kind: Kind, daemons: LocalCluster) -> None:
     """Each call is given up after some milliseconds; the next one goes on with the move."""
-
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(both(daemons), "ann", reconnect=True) as ann:
-            await ann.join("g")
-            drain = Drain(daemons, "a")
-            drain.begin()
-            events: list[Any] = []
-            wait_s = 0.004
-            while not any(isinstance(event, Reconnected) for event in events):
-                events.append(await kind.receive(ann, wait_s))
-                wait_s = min(1.0, 1.05 * wait_s)  # to open a session takes its time
-            assert events[-1].moved
-            await ann.multicast("g", b"here")
-            assert (await next_of(kind, ann, Message)).data == b"here"
-            assert drain.end()["staying"] == []
-
-    kind.run(scenario)
+    async with kind.connect(both(daemons), "ann", reconnect=True) as ann:
+        await ann.join("g")
+        drain = Drain(daemons, "a")
+        drain.begin()
+        events: list[Any] = []
+        wait_s = 0.004
+        while not any(isinstance(event, Reconnected) for event in events):
+            events.append(await kind.receive(ann, wait_s))
+            wait_s = min(1.0, 1.05 * wait_s)  # to open a session takes its time
+        assert events[-1].moved
+        await ann.multicast("g", b"here")
+        assert (await next_of(kind, ann, Message)).data == b"here"
+        assert drain.end()["staying"] == []
 
 
 def test_a_daemon_where_the_name_is_in_use_is_passed_over(daemons: LocalCluster) -> None:

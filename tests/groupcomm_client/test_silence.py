@@ -21,7 +21,7 @@ from groupcomm_client.basic_connection import GOODBYE_S
 from groupcomm_client.client_protocol import MOST_UNREAD, MOST_UNREAD_BYTES, ClientProtocol
 from groupcomm_client.options import SAME_HOST_TIMEOUT_S
 from groupcomm_tools.local_cluster import LocalCluster
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of, played
 from tests.groupcomm_client.virtual_kinds import AsyncioTime, Time, TrioTime, talking
 
 PATIENT_S = 1.0
@@ -58,31 +58,27 @@ def both(cluster: LocalCluster) -> str:
     return f"{cluster['a'].unix},{cluster['b'].unix}"
 
 
-def test_an_idle_program_leaves_a_daemon_that_stands_still(
+@played
+async def test_an_idle_program_leaves_a_daemon_that_stands_still(
     kind: Kind, cluster: LocalCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(both(cluster), reconnect=True, daemon_timeout_s=PATIENT_S) as ann:
-            await ann.join("g")
-            await next_of(kind, ann, GroupView)
-            with stopped(cluster, "a"):
-                told = await next_of(kind, ann, Reconnected)
-            assert told.member.daemon == "b"
-            assert "nothing has come from the daemon for 1 s" in told.why
-
-    kind.run(scenario)
+    async with kind.connect(both(cluster), reconnect=True, daemon_timeout_s=PATIENT_S) as ann:
+        await ann.join("g")
+        await next_of(kind, ann, GroupView)
+        with stopped(cluster, "a"):
+            told = await next_of(kind, ann, Reconnected)
+        assert told.member.daemon == "b"
+        assert "nothing has come from the daemon for 1 s" in told.why
 
 
-def test_a_sending_program_leaves_it_too(kind: Kind, cluster: LocalCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(both(cluster), reconnect=True, daemon_timeout_s=PATIENT_S) as ann:
-            with stopped(cluster, "a"):
-                end = time.monotonic() + PATIENCE_S
-                while ann.member.daemon == "a":  # until the socket is full, then it waits in it
-                    assert time.monotonic() < end
-                    await ann.multicast("g", bytes(20_000))
-
-    kind.run(scenario)
+@played
+async def test_a_sending_program_leaves_it_too(kind: Kind, cluster: LocalCluster) -> None:
+    async with kind.connect(both(cluster), reconnect=True, daemon_timeout_s=PATIENT_S) as ann:
+        with stopped(cluster, "a"):
+            end = time.monotonic() + PATIENCE_S
+            while ann.member.daemon == "a":  # until the socket is full, then it waits in it
+                assert time.monotonic() < end
+                await ann.multicast("g", bytes(20_000))
 
 
 def test_a_program_that_calls_nothing_learns_it_with_its_next_call(cluster: LocalCluster) -> None:
@@ -94,19 +90,17 @@ def test_a_program_that_calls_nothing_learns_it_with_its_next_call(cluster: Loca
 
 
 @pytest.mark.long
-def test_an_idle_program_stays(kind: Kind, cluster: LocalCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(str(cluster["a"].unix)) as ann,
-            kind.connect(str(cluster["b"].unix)) as bob,
-        ):
-            await bob.join("g")
-            await next_of(kind, ann, DaemonView)
-            assert await kind.receive(ann, 2 * SAME_HOST_TIMEOUT_S) is None
-            await ann.multicast("g", b"x")
-            assert (await next_of(kind, bob, Message)).data == b"x"
-
-    kind.run(scenario)
+@played
+async def test_an_idle_program_stays(kind: Kind, cluster: LocalCluster) -> None:
+    async with (
+        kind.connect(str(cluster["a"].unix)) as ann,
+        kind.connect(str(cluster["b"].unix)) as bob,
+    ):
+        await bob.join("g")
+        await next_of(kind, ann, DaemonView)
+        assert await kind.receive(ann, 2 * SAME_HOST_TIMEOUT_S) is None
+        await ann.multicast("g", b"x")
+        assert (await next_of(kind, bob, Message)).data == b"x"
 
 
 PROGRAM = """

@@ -13,7 +13,7 @@ import trio
 from groupcomm.errors import CannotConnect, ConfigError
 from groupcomm.host.addresses import parse_daemon_address
 from groupcomm_tools.local_cluster import LocalDaemon, free_ports
-from tests.groupcomm_client.kinds import Kind
+from tests.groupcomm_client.kinds import Kind, played
 
 NAME = "press.plant.example"
 
@@ -46,36 +46,30 @@ def tell_addresses(monkeypatch: pytest.MonkeyPatch, *hosts: str) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
 
-def test_all_addresses_of_a_name_are_tried_in_turn(
+@played
+async def test_all_addresses_of_a_name_are_tried_in_turn(
     kind: Kind, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell_addresses(monkeypatch, "::1", "127.0.0.3", "127.0.0.1")
-
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(f"{NAME}:{port}", "ann") as ann:
-            assert ann.name == "#ann#a"
-
-    kind.run(scenario)
+    async with kind.connect(f"{NAME}:{port}", "ann") as ann:
+        assert ann.name == "#ann#a"
 
 
-def test_why_none_of_them_will_do_is_reported(
+@played
+async def test_why_none_of_them_will_do_is_reported(
     kind: Kind, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tell_addresses(monkeypatch, "127.0.0.2", "127.0.0.3")
-
-    async def scenario(kind: Kind) -> None:
-        for address, reason in (
-            (f"{NAME}:{port}", "plant.example:[0-9]+: Connection refused - is the daemon"),
-            (str(tmp_path / ("long" * 50)), "AF_UNIX path too long"),
-            (str(tmp_path / "nobody"), "No such file"),
-            ("no.such.host.invalid", r"no.such.host.invalid: [A-Z\[]"),
-            ("a" * 64, "label"),
-        ):
-            with pytest.raises(CannotConnect, match=reason):
-                async with kind.connect(address):
-                    pass
-
-    kind.run(scenario)
+    for address, reason in (
+        (f"{NAME}:{port}", "plant.example:[0-9]+: Connection refused - is the daemon"),
+        (str(tmp_path / ("long" * 50)), "AF_UNIX path too long"),
+        (str(tmp_path / "nobody"), "No such file"),
+        ("no.such.host.invalid", r"no.such.host.invalid: [A-Z\[]"),
+        ("a" * 64, "label"),
+    ):
+        with pytest.raises(CannotConnect, match=reason):
+            async with kind.connect(address):
+                pass
 
 
 @pytest.mark.parametrize(
@@ -107,10 +101,8 @@ def test_what_is_no_address_is_called_so(address: str) -> None:
         parse_daemon_address(address)
 
 
-def test_a_program_is_notified_of_an_address_that_is_none(kind: Kind) -> None:
-    async def scenario(kind: Kind) -> None:
-        with pytest.raises(ConfigError, match="is not an address"):
-            async with kind.connect("http://h"):
-                pass
-
-    kind.run(scenario)
+@played
+async def test_a_program_is_notified_of_an_address_that_is_none(kind: Kind) -> None:
+    with pytest.raises(ConfigError, match="is not an address"):
+        async with kind.connect("http://h"):
+            pass

@@ -15,7 +15,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client import TypedMessage, WrongValue
 from groupcomm_client.blocking import connect
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, played
 
 
 class Reading(msgspec.Struct, tag=True, frozen=True):
@@ -39,29 +39,29 @@ def address() -> Iterator[str]:
         yield cluster.address("a")
 
 
-def test_values_come_as_they_were_sent_beside_bytes_and_others(kind: Kind, address: str) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(address) as connection:
-            typed, prices = connection.typed(Reading | Alarm), connection.typed(Price)
-            await connection.join(f"hall-{kind.name}")
-            hall = f"hall-{kind.name}"
-            await typed.multicast(hall, Reading("north", 21.5), level=ServiceLevel.SAFE, type=7)
-            await prices.multicast_ordered(hall, Price("a", 3))
-            await connection.multicast(hall, b"bytes")
-            await typed.multicast_ordered(hall, Alarm("fire"))
-            views, found = [await typed.receive(PATIENCE_S) for _ in range(2)], []
-            for _ in range(4):
-                found.append(await typed.receive(PATIENCE_S))
-        assert [type(view) for view in views] == [DaemonView, GroupView]
-        first, price, data, last = found
-        assert (first.value, first.sender) == (Reading("north", 21.5), connection.member)
-        assert (first.message.level, first.message.type) == (ServiceLevel.SAFE, 7)
-        for other in (price, data):
-            with pytest.raises(WrongValue, match=f"of {connection.name} is no .*Reading"):
-                other.value
-        assert last.value == Alarm("fire")
-
-    kind.run(scenario)
+@played
+async def test_values_come_as_they_were_sent_beside_bytes_and_others(
+    kind: Kind, address: str
+) -> None:
+    async with kind.connect(address) as connection:
+        typed, prices = connection.typed(Reading | Alarm), connection.typed(Price)
+        await connection.join(f"hall-{kind.name}")
+        hall = f"hall-{kind.name}"
+        await typed.multicast(hall, Reading("north", 21.5), level=ServiceLevel.SAFE, type=7)
+        await prices.multicast_ordered(hall, Price("a", 3))
+        await connection.multicast(hall, b"bytes")
+        await typed.multicast_ordered(hall, Alarm("fire"))
+        views, found = [await typed.receive(PATIENCE_S) for _ in range(2)], []
+        for _ in range(4):
+            found.append(await typed.receive(PATIENCE_S))
+    assert [type(view) for view in views] == [DaemonView, GroupView]
+    first, price, data, last = found
+    assert (first.value, first.sender) == (Reading("north", 21.5), connection.member)
+    assert (first.message.level, first.message.type) == (ServiceLevel.SAFE, 7)
+    for other in (price, data):
+        with pytest.raises(WrongValue, match=f"of {connection.name} is no .*Reading"):
+            other.value
+    assert last.value == Alarm("fire")
 
 
 HOT: Any = "hot"

@@ -15,7 +15,7 @@ from groupcomm_client.coordination.mutex.mutex import join_mutex
 from groupcomm_client.coordination.replicated import replicate
 from groupcomm_client.end_to_end import SharedSecret
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.kinds import Kind, next_of
+from tests.groupcomm_client.kinds import Kind, next_of, played
 
 
 @pytest.fixture(scope="module")
@@ -25,57 +25,53 @@ def cluster() -> Iterator[RunningCluster]:
 
 
 @pytest.mark.parametrize("of_connection", [True, False], ids=["connect", "join"])
-def test_who_joins_without_views_gets_messages_alone_and_nobody_gets_a_view_of_it(
+@played
+async def test_who_joins_without_views_gets_messages_alone_and_nobody_gets_a_view_of_it(
     kind: Kind, cluster: RunningCluster, of_connection: bool
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        wish = {"views": False} if of_connection else {}
-        async with (
-            kind.connect(cluster.address("a"), "ann") as ann,
-            kind.connect(cluster.address("b"), "bob", **wish) as bob,
-            kind.connect(cluster.address("b"), "cat") as cat,
-        ):
-            await ann.join("news")
-            view = await bob.join("news", **({} if of_connection else {"views": False}))
-            assert view.own
-            assert (view.members, view.changed) == ((bob.member,), (bob.member,))
-            assert list(bob.groups) == ["news"]
-            await cat.join("news")
-            await cat.leave("news")
-            await ann.multicast("news", b"x")
+    wish = {"views": False} if of_connection else {}
+    async with (
+        kind.connect(cluster.address("a"), "ann") as ann,
+        kind.connect(cluster.address("b"), "bob", **wish) as bob,
+        kind.connect(cluster.address("b"), "cat") as cat,
+    ):
+        await ann.join("news")
+        view = await bob.join("news", **({} if of_connection else {"views": False}))
+        assert view.own
+        assert (view.members, view.changed) == ((bob.member,), (bob.member,))
+        assert list(bob.groups) == ["news"]
+        await cat.join("news")
+        await cat.leave("news")
+        await ann.multicast("news", b"x")
+        message = await kind.receive(bob, 20.0)
+        while not isinstance(message, Message):
+            assert not isinstance(message, GroupView)
             message = await kind.receive(bob, 20.0)
-            while not isinstance(message, Message):
-                assert not isinstance(message, GroupView)
-                message = await kind.receive(bob, 20.0)
-            assert message.data == b"x"
-            await bob.multicast("news", b"from a reader")
-            await bob.leave("news")
-            assert bob.groups == {}
-            await next_of(kind, ann, GroupView)  # its own join
-            changes = [await next_of(kind, ann, GroupView) for _ in range(2)]
-            assert [view.cause for view in changes] == [Cause.JOIN, Cause.LEAVE]
-            assert all(view.changed == (cat.member,) for view in changes)
-            assert (await next_of(kind, ann, Message)).data == b"x"
-            assert (await next_of(kind, ann, Message)).sender == bob.member
-            assert (await bob.join("news", views=not of_connection)).own, "once more"
-
-    kind.run(scenario)
+        assert message.data == b"x"
+        await bob.multicast("news", b"from a reader")
+        await bob.leave("news")
+        assert bob.groups == {}
+        await next_of(kind, ann, GroupView)  # its own join
+        changes = [await next_of(kind, ann, GroupView) for _ in range(2)]
+        assert [view.cause for view in changes] == [Cause.JOIN, Cause.LEAVE]
+        assert all(view.changed == (cat.member,) for view in changes)
+        assert (await next_of(kind, ann, Message)).data == b"x"
+        assert (await next_of(kind, ann, Message)).sender == bob.member
+        assert (await bob.join("news", views=not of_connection)).own, "once more"
 
 
-def test_a_block_may_be_without_views_and_the_next_session_is_as_the_one_before(
+@played
+async def test_a_block_may_be_without_views_and_the_next_session_is_as_the_one_before(
     kind: Kind, cluster: RunningCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(cluster.address("a"), "ann", reconnect=True, views=False) as ann,
-            kind.connect(cluster.address("b"), "bob") as bob,
-        ):
-            async with ann.group("block") as view:
-                assert view.members == (ann.member,)
-                assert (await bob.join("block")).members == (bob.member,)
-            assert ann.groups == {}
-
-    kind.run(scenario)
+    async with (
+        kind.connect(cluster.address("a"), "ann", reconnect=True, views=False) as ann,
+        kind.connect(cluster.address("b"), "bob") as bob,
+    ):
+        async with ann.group("block") as view:
+            assert view.members == (ann.member,)
+            assert (await bob.join("block")).members == (bob.member,)
+        assert ann.groups == {}
 
 
 async def begin_mutex(connection: Connection) -> None:

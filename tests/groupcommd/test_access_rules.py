@@ -31,7 +31,7 @@ from groupcomm_tools import cli
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.config.config_file import read_config
 from groupcommd.programs.local_users import NAMES_KEPT_S, unix_principal
-from tests.groupcomm_client.kinds import KINDS, PATIENCE_S, Kind, next_of
+from tests.groupcomm_client.kinds import KINDS, PATIENCE_S, Kind, next_of, played
 from tests.groupcomm_tools.shell import NO_PAUSES
 
 ME = unix_principal(os.geteuid())
@@ -52,30 +52,28 @@ def cluster() -> Iterator[RunningCluster]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("reconnect", [False, True])
-def test_what_is_refused_is_reported_and_the_session_goes_on(
+@played
+async def test_what_is_refused_is_reported_and_the_session_goes_on(
     kind: Kind, reconnect: bool, cluster: RunningCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("a"), "ann", reconnect=reconnect) as ann:
-            with pytest.raises(AccessRefused, match=f"{ME} may not join 'secret'") as caught:
-                await ann.join("secret")
-            told = caught.value
-            assert (told.verb, told.group, told.principal, told.code) == ("join", "secret", ME, -14)
-            assert (await next_of(kind, ann, Refused)).verb == "join"
-            await ann.join("open.g")
-            with pytest.raises(AccessRefused, match="may not send 'secret'"):
-                await ann.multicast_ordered(["open.g", "secret"], b"no")
-            await ann.multicast(["open.g", "secret"], b"no")
-            await ann.multicast("open.g", b"yes")
-            refused = [await next_of(kind, ann, Refused) for _ in range(2)]
-            assert [(each.verb, each.group) for each in refused] == [("send", "secret")] * 2
-            assert (await next_of(kind, ann, Message)).data == b"yes"
-            await ann.multicast(ann.name, b"private")
-            assert (await next_of(kind, ann, Message)).data == b"private"
-            with pytest.raises(AccessRefused):
-                await ann.join("secret")
-
-    kind.run(scenario)
+    async with kind.connect(cluster.address("a"), "ann", reconnect=reconnect) as ann:
+        with pytest.raises(AccessRefused, match=f"{ME} may not join 'secret'") as caught:
+            await ann.join("secret")
+        told = caught.value
+        assert (told.verb, told.group, told.principal, told.code) == ("join", "secret", ME, -14)
+        assert (await next_of(kind, ann, Refused)).verb == "join"
+        await ann.join("open.g")
+        with pytest.raises(AccessRefused, match="may not send 'secret'"):
+            await ann.multicast_ordered(["open.g", "secret"], b"no")
+        await ann.multicast(["open.g", "secret"], b"no")
+        await ann.multicast("open.g", b"yes")
+        refused = [await next_of(kind, ann, Refused) for _ in range(2)]
+        assert [(each.verb, each.group) for each in refused] == [("send", "secret")] * 2
+        assert (await next_of(kind, ann, Message)).data == b"yes"
+        await ann.multicast(ann.name, b"private")
+        assert (await next_of(kind, ann, Message)).data == b"private"
+        with pytest.raises(AccessRefused):
+            await ann.join("secret")
 
 
 def test_spread_programs_get_back_what_is_refused(cluster: RunningCluster) -> None:

@@ -36,7 +36,7 @@ from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.programs.listeners import MAX_HALF_OPEN
 from groupcommd.programs.token_file import add_token, remove_token
-from tests.groupcomm_client.kinds import KINDS, Kind
+from tests.groupcomm_client.kinds import KINDS, Kind, played
 from tests.groupcomm_tools.shell import NO_PAUSES
 
 PATIENCE_S = 20.0
@@ -102,7 +102,8 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
 
 @pytest.mark.parametrize("proof", ["token", "certificate"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_programs_talk_over_tls_and_the_daemon_knows_whose_they_are(
+@played
+async def test_programs_talk_over_tls_and_the_daemon_knows_whose_they_are(
     kind: Kind, proof: str, plant: Plant
 ) -> None:
     whole = random.Random(1).randbytes(3_000_000)
@@ -110,22 +111,18 @@ def test_programs_talk_over_tls_and_the_daemon_knows_whose_they_are(
         "token": {"token": plant.token},
         "certificate": {"certificate": plant.ann[0], "key": plant.ann[1]},
     }
-
-    async def scenario(kind: Kind) -> None:
-        options = {"ca": plant.ca, **proofs[proof], "reconnect": proof == "certificate"}
-        async with kind.connect(plant.address, "max", **options) as max_:
-            await max_.join("g")
-            await max_.multicast("g", whole)
-            got = b""
-            while not got:
-                event = await kind.receive(max_, PATIENCE_S)
-                assert event is not None
-                got = event.data if isinstance(event, Message) else b""
-            assert got == whole
-            principals = {each["principal"] for each in plant.status["sessions"]}
-            assert {"token": "token:sensor", "certificate": "cert:ann"}[proof] in principals
-
-    kind.run(scenario)
+    options = {"ca": plant.ca, **proofs[proof], "reconnect": proof == "certificate"}
+    async with kind.connect(plant.address, "max", **options) as max_:
+        await max_.join("g")
+        await max_.multicast("g", whole)
+        got = b""
+        while not got:
+            event = await kind.receive(max_, PATIENCE_S)
+            assert event is not None
+            got = event.data if isinstance(event, Message) else b""
+        assert got == whole
+        principals = {each["principal"] for each in plant.status["sessions"]}
+        assert {"token": "token:sensor", "certificate": "cert:ann"}[proof] in principals
 
 
 def test_who_cannot_prove_who_he_is_learns_what_to_do(plant: Plant) -> None:

@@ -26,7 +26,7 @@ from groupcomm_client.coordination import (
 )
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.coordination.ledger import Ledger
-from tests.groupcomm_client.kinds import Kind
+from tests.groupcomm_client.kinds import Kind, played
 
 
 @pytest.fixture(scope="module")
@@ -248,52 +248,45 @@ SCENES = (
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 @pytest.mark.long
-def test_a_part_goes_on_in_the_next_session(
+@played
+async def test_a_part_goes_on_in_the_next_session(
     kind: Kind, cluster: RunningCluster, scene: Any
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with AsyncExitStack() as stack:
-            await scene(Stage(kind, cluster, stack))
-
-    kind.run(scenario)
+    async with AsyncExitStack() as stack:
+        await scene(Stage(kind, cluster, stack))
 
 
-def test_the_mutex_goes_on_in_the_next_session(kind: Kind, cluster: RunningCluster) -> None:
+@played
+async def test_the_mutex_goes_on_in_the_next_session(kind: Kind, cluster: RunningCluster) -> None:
     """The quick form; the long one has all parts."""
-
-    async def scenario(kind: Kind) -> None:
-        async with AsyncExitStack() as stack:
-            await lose_mutex(Stage(kind, cluster, stack))
-
-    kind.run(scenario)
+    async with AsyncExitStack() as stack:
+        await lose_mutex(Stage(kind, cluster, stack))
 
 
-def test_different_forms_in_one_group_are_errors_on_both_sides(
+@played
+async def test_different_forms_in_one_group_are_errors_on_both_sides(
     kind: Kind, cluster: RunningCluster
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with AsyncExitStack() as stack:
-            stage = Stage(kind, cluster, stack)
-            one, other = await stage.there(), await stage.there()
-            async with join_mutex(one, "m") as first:
-                async with first:
-                    pass
-                async with join_mutex(other, "m", form="acknowledged") as second:
-                    for mutex in (first, second):
-                        contender = mutex.contender
-                        await mutex.driver.until(lambda c=contender: c.conflict is not None)  # type: ignore[misc]
-                        with pytest.raises(RulesDiffer, match=r"form='a.* Give the same form"):
-                            await mutex.__aenter__()
-                await first.driver.until(lambda: first.contender.conflict is None)
-                async with first:  # the other one has left
-                    pass
+    async with AsyncExitStack() as stack:
+        stage = Stage(kind, cluster, stack)
+        one, other = await stage.there(), await stage.there()
+        async with join_mutex(one, "m") as first:
+            async with first:
+                pass
+            async with join_mutex(other, "m", form="acknowledged") as second:
+                for mutex in (first, second):
+                    contender = mutex.contender
+                    await mutex.driver.until(lambda c=contender: c.conflict is not None)  # type: ignore[misc]
+                    with pytest.raises(RulesDiffer, match=r"form='a.* Give the same form"):
+                        await mutex.__aenter__()
+            await first.driver.until(lambda: first.contender.conflict is None)
+            async with first:  # the other one has left
+                pass
 
-            async def keep() -> None:
-                async with keep_resource(other, "m2", lambda _, __: None) as _:
-                    await stage.wait(await stage.there())
+        async def keep() -> None:
+            async with keep_resource(other, "m2", lambda _, __: None) as _:
+                await stage.wait(await stage.there())
 
-            async with join_mutex(one, "m2", programs=2) as first:
-                with pytest.raises(RulesDiffer, match="programs=2"):
-                    await keep()
-
-    kind.run(scenario)
+        async with join_mutex(one, "m2", programs=2) as first:
+            with pytest.raises(RulesDiffer, match="programs=2"):
+                await keep()

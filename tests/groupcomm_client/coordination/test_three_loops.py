@@ -25,7 +25,7 @@ from groupcomm_client.coordination import (
 )
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.coordination.ledger import Ledger
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, played
 
 
 @pytest.fixture(scope="module")
@@ -40,81 +40,67 @@ def awaited(connection: Any) -> Connection:
     return found
 
 
-def test_one_holder_at_a_time(kind: Kind, cluster: RunningCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        inside: list[str] = []
-        most = 0
+@played
+async def test_one_holder_at_a_time(kind: Kind, cluster: RunningCluster) -> None:
+    inside: list[str] = []
+    most = 0
 
-        async def compete(daemon: str) -> None:
-            nonlocal most
-            async with (
-                kind.connect(cluster.address(daemon)) as connection,
-                join_mutex(awaited(connection), "press") as mutex,
-            ):
-                for _ in range(5):
-                    async with mutex:
-                        inside.append(daemon)
-                        most = max(most, len(inside))
-                        await connection.ask("groups")  # other tasks get their turn
-                        inside.remove(daemon)
+    async def compete(daemon: str) -> None:
+        nonlocal most
+        async with (
+            kind.connect(cluster.address(daemon)) as connection,
+            join_mutex(awaited(connection), "press") as mutex,
+        ):
+            for _ in range(5):
+                async with mutex:
+                    inside.append(daemon)
+                    most = max(most, len(inside))
+                    await connection.ask("groups")  # other tasks get their turn
+                    inside.remove(daemon)
 
-        await kind.together(lambda: compete("a"), lambda: compete("b"))
-        assert most == 1
-
-    kind.run(scenario)
+    await kind.together(lambda: compete("a"), lambda: compete("b"))
+    assert most == 1
 
 
-def test_replicas_apply_the_same_commands(kind: Kind, cluster: RunningCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        first, second = Ledger(), Ledger()
+@played
+async def test_replicas_apply_the_same_commands(kind: Kind, cluster: RunningCluster) -> None:
+    first, second = Ledger(), Ledger()
+    async with (
+        kind.connect(cluster.address("a")) as one,
+        kind.connect(cluster.address("b")) as other,
+        replicate(awaited(one), "ledger", first) as here,
+    ):
+        assert await here.submit(b'["x", 5]') == 5
+        async with replicate(awaited(other), "ledger", second) as there:
+            await there.until_current()
+            assert await there.submit(b'["x", -2]') == 3
+            await here.driver.until(lambda: first.numbers == second.numbers)
+            assert first.numbers == {"x": 3, "members": 2}
+
+
+@played
+async def test_the_next_candidate_leads_when_the_leader_goes(
+    kind: Kind, cluster: RunningCluster
+) -> None:
+    async with kind.connect(cluster.address("b")) as other:
         async with (
             kind.connect(cluster.address("a")) as one,
-            kind.connect(cluster.address("b")) as other,
-            replicate(awaited(one), "ledger", first) as here,
+            stand(awaited(one), "leaders") as first,
+            first.leading(),
+            stand(awaited(other), "leaders") as second,
         ):
-            assert await here.submit(b'["x", 5]') == 5
-            async with replicate(awaited(other), "ledger", second) as there:
-                await there.until_current()
-                assert await there.submit(b'["x", -2]') == 3
-                await here.driver.until(lambda: first.numbers == second.numbers)
-                assert first.numbers == {"x": 3, "members": 2}
-
-    kind.run(scenario)
-
-
-def test_the_next_candidate_leads_when_the_leader_goes(kind: Kind, cluster: RunningCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("b")) as other:
-            async with (
-                kind.connect(cluster.address("a")) as one,
-                stand(awaited(one), "leaders") as first,
-                first.leading(),
-                stand(awaited(other), "leaders") as second,
-            ):
-                assert await second.until_changed(None) == one.member
-                assert not second.leads
-            async with stand(awaited(other), "leaders") as second:
-                await second.until_leading()
-                assert second.leader == other.member
-
-    kind.run(scenario)
+            assert await second.until_changed(None) == one.member
+            assert not second.leads
+        async with stand(awaited(other), "leaders") as second:
+            await second.until_leading()
+            assert second.leader == other.member
 
 
 @pytest.mark.parametrize("held", ["mutex", "leadership"])
-def test_what_a_block_waits_for_ends_when_the_session_does(
+@played
+async def test_what_a_block_waits_for_ends_when_the_session_does(
     kind: Kind, cluster: RunningCluster, held: str
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(cluster.address("a")) as other,
-            kind.connect(cluster.address("a")) as connection,
-        ):
-            mine = awaited(connection)
-            lost = MutexLost if held == "mutex" else LeadershipLost
-            hold = hold_mutex if held == "mutex" else hold_leadership
-            with pytest.raises(lost):
-                await hold(mine, other)
-
     async def hold_mutex(mine: Connection, other: Any) -> None:
         async with join_mutex(mine, "lost") as mutex, mutex:
             mine.close_socket()
@@ -129,40 +115,46 @@ def test_what_a_block_waits_for_ends_when_the_session_does(
         while True:
             await other.receive()
 
-    kind.run(scenario)
+    async with (
+        kind.connect(cluster.address("a")) as other,
+        kind.connect(cluster.address("a")) as connection,
+    ):
+        mine = awaited(connection)
+        lost = MutexLost if held == "mutex" else LeadershipLost
+        hold = hold_mutex if held == "mutex" else hold_leadership
+        with pytest.raises(lost):
+            await hold(mine, other)
 
 
-def test_requests_are_done_by_one_or_by_all(kind: Kind, cluster: RunningCluster) -> None:
+@played
+async def test_requests_are_done_by_one_or_by_all(kind: Kind, cluster: RunningCluster) -> None:
     async def double(request: Request) -> bytes:
         return b"%d" % (2 * int(request.data))
 
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(cluster.address("a")) as one,
-            kind.connect(cluster.address("b")) as other,
-            kind.connect(cluster.address("b")) as asking,
-        ):
+    async with (
+        kind.connect(cluster.address("a")) as one,
+        kind.connect(cluster.address("b")) as other,
+        kind.connect(cluster.address("b")) as asking,
+    ):
 
-            async def work(connection: Any) -> None:
-                with pytest.raises(SessionEnded):
-                    await serve(awaited(connection), "doubler", double)
+        async def work(connection: Any) -> None:
+            with pytest.raises(SessionEnded):
+                await serve(awaited(connection), "doubler", double)
 
-            async def ask() -> None:
-                while len((await asking.ask("members doubler"))["members"]) < 2:
-                    continue
-                async with calling(awaited(asking)) as caller:
-                    for number in range(20):
-                        assert await caller.call("doubler", b"%d" % number) == b"%d" % (2 * number)
-                    replies = await caller.call_all("doubler", b"21")
-                    assert replies.data == {one.member: b"42", other.member: b"42"}
-                    with pytest.raises(CallFailed, match="ValueError: invalid literal"):
-                        await caller.call("doubler", b"x")
-                for connection in (one, other):
-                    await connection.aclose()
+        async def ask() -> None:
+            while len((await asking.ask("members doubler"))["members"]) < 2:
+                continue
+            async with calling(awaited(asking)) as caller:
+                for number in range(20):
+                    assert await caller.call("doubler", b"%d" % number) == b"%d" % (2 * number)
+                replies = await caller.call_all("doubler", b"21")
+                assert replies.data == {one.member: b"42", other.member: b"42"}
+                with pytest.raises(CallFailed, match="ValueError: invalid literal"):
+                    await caller.call("doubler", b"x")
+            for connection in (one, other):
+                await connection.aclose()
 
-            await kind.together(lambda: work(one), lambda: work(other), ask)
-
-    kind.run(scenario)
+        await kind.together(lambda: work(one), lambda: work(other), ask)
 
 
 def test_threads_find_the_same_with_calls_that_wait(cluster: RunningCluster) -> None:

@@ -16,7 +16,7 @@ from groupcomm_client import connect, filters
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable
 from groupcomm_client.events import Reconnected
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.kinds import Kind
+from tests.groupcomm_client.kinds import Kind, played
 
 PATIENCE_S = 30.0
 MOMENT_S = 0.02
@@ -66,36 +66,36 @@ async def read_all(listeners: Iterable[Listener], done: Callable[[Listener], boo
 
 
 @pytest.mark.parametrize("chosen", [None, [filters.causal, filters.compression]])
-def test_all_that_members_send_is_read(kind: Kind, cluster: RunningCluster, chosen: Any) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(cluster.address("a"), "ann", filters=chosen) as ann,
-            kind.connect(cluster.address("b"), "bob", filters=chosen) as bob,
-        ):
-            await ann.join("levels", secret=SECRET)
-            await bob.join("levels", secret=SECRET)
-            listeners = Listener(kind, ann), Listener(kind, bob)
-            await read_all(listeners, lambda one: one.readers == 2)
-            for level in LEVELS:
-                await ann.multicast("levels", b"%d" % level, level=level, type=int(level))
-            large = bytes(range(256)) * 2000
-            await bob.multicast("levels", large)
-            place = await bob.multicast_ordered("levels", b"placed", level=ServiceLevel.SAFE)
-            await ann.rekey("levels")
-            await ann.multicast_many("levels", [b"many %d" % i for i in range(20)])
-            texts = [*(b"%d" % level for level in LEVELS), large, b"placed", b"many 19"]
-            await read_all(listeners, lambda one: one.has(texts))
-            for one in listeners:
-                assert not one.all_of(Unreadable)
-                [found] = [m for m in one.all_of(Message) if m.data == b"placed"]
-                assert found.position == place.position
-            with pytest.raises(LocalProtocolError, match="to it alone"):
-                await ann.multicast(["levels", "open"], b"to both")
-            await ann.leave("levels")
-            with pytest.raises(LocalProtocolError, match="join it again"):
-                await ann.multicast("levels", b"too late")
-
-    kind.run(scenario)
+@played
+async def test_all_that_members_send_is_read(
+    kind: Kind, cluster: RunningCluster, chosen: Any
+) -> None:
+    async with (
+        kind.connect(cluster.address("a"), "ann", filters=chosen) as ann,
+        kind.connect(cluster.address("b"), "bob", filters=chosen) as bob,
+    ):
+        await ann.join("levels", secret=SECRET)
+        await bob.join("levels", secret=SECRET)
+        listeners = Listener(kind, ann), Listener(kind, bob)
+        await read_all(listeners, lambda one: one.readers == 2)
+        for level in LEVELS:
+            await ann.multicast("levels", b"%d" % level, level=level, type=int(level))
+        large = bytes(range(256)) * 2000
+        await bob.multicast("levels", large)
+        place = await bob.multicast_ordered("levels", b"placed", level=ServiceLevel.SAFE)
+        await ann.rekey("levels")
+        await ann.multicast_many("levels", [b"many %d" % i for i in range(20)])
+        texts = [*(b"%d" % level for level in LEVELS), large, b"placed", b"many 19"]
+        await read_all(listeners, lambda one: one.has(texts))
+        for one in listeners:
+            assert not one.all_of(Unreadable)
+            [found] = [m for m in one.all_of(Message) if m.data == b"placed"]
+            assert found.position == place.position
+        with pytest.raises(LocalProtocolError, match="to it alone"):
+            await ann.multicast(["levels", "open"], b"to both")
+        await ann.leave("levels")
+        with pytest.raises(LocalProtocolError, match="join it again"):
+            await ann.multicast("levels", b"too late")
 
 
 class Reader:

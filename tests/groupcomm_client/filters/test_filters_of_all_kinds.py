@@ -22,7 +22,7 @@ from groupcomm_client.filters import (
     traced,
 )
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, next_of, played
 
 FIFO, SAFE = ServiceLevel.FIFO, ServiceLevel.SAFE
 SHORT_S = 0.05
@@ -35,117 +35,112 @@ def cluster() -> Iterator[RunningCluster]:
         yield running
 
 
-def test_whatever_is_sent_and_however_it_is_received(kind: Kind, cluster: RunningCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(cluster.address("a"), "ann", filters=FILTERS) as ann,
-            kind.connect(cluster.address("b"), "bob", filters=FILTERS) as bob,
-        ):
-            for each in (ann, bob):
-                await each.join("kinds")
-            long = b"x" * 300_000
-            await ann.multicast("kinds", long, level=FIFO, type=7)
-            await ann.multicast_many("kinds", [b"1", b"2"], level=FIFO)
-            place = await ann.multicast_ordered("kinds", b"3", level=SAFE)
-            found = [await next_of(kind, bob, Message) for _ in range(4)]
-            assert [message.data for message in found] == [long, b"1", b"2", b"3"]
-            assert (found[0].type, found[-1].position) == (7, place.position)
-            assert found[-1].number == place.number
-            await ann.multicast(bob.member.name, b"private", level=FIFO)
-            await ann.multicast("kinds", b"end", level=FIFO, self_discard=True)
-            batch: list[Any] = []
-            while len(batch) < 2:
-                batch += await bob.receive_batch()
-            assert [event.data for event in batch] == [b"private", b"end"]
-            assert [(await next_of(kind, ann, Message)).data[:1] for _ in range(4)] == [
-                *(b"x", b"1", b"2", b"3")
-            ]
-            await ann.multicast("#nobody#a", b"lost")
-            assert (await next_of(kind, ann, Undeliverable)).target == "#nobody#a"
-
-    kind.run(scenario)
-
-
-def test_a_delay_passes_while_others_wait(kind: Kind, cluster: RunningCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        out = [delay(SHORT_S, way=Way.OUT)]
-        async with (
-            kind.connect(cluster.address("a"), "ann", filters=out) as ann,
-            kind.connect(cluster.address("b"), "bob", filters=[delay(SHORT_S)]) as bob,
-        ):
-            for each in (ann, bob):
-                await each.join("delays")
-            place = await ann.multicast_ordered("delays", b"later")
-            assert (await next_of(kind, bob, Message)).position == place.position
-
-    kind.run(scenario)
+@played
+async def test_whatever_is_sent_and_however_it_is_received(
+    kind: Kind, cluster: RunningCluster
+) -> None:
+    async with (
+        kind.connect(cluster.address("a"), "ann", filters=FILTERS) as ann,
+        kind.connect(cluster.address("b"), "bob", filters=FILTERS) as bob,
+    ):
+        for each in (ann, bob):
+            await each.join("kinds")
+        long = b"x" * 300_000
+        await ann.multicast("kinds", long, level=FIFO, type=7)
+        await ann.multicast_many("kinds", [b"1", b"2"], level=FIFO)
+        place = await ann.multicast_ordered("kinds", b"3", level=SAFE)
+        found = [await next_of(kind, bob, Message) for _ in range(4)]
+        assert [message.data for message in found] == [long, b"1", b"2", b"3"]
+        assert (found[0].type, found[-1].position) == (7, place.position)
+        assert found[-1].number == place.number
+        await ann.multicast(bob.member.name, b"private", level=FIFO)
+        await ann.multicast("kinds", b"end", level=FIFO, self_discard=True)
+        batch: list[Any] = []
+        while len(batch) < 2:
+            batch += await bob.receive_batch()
+        assert [event.data for event in batch] == [b"private", b"end"]
+        assert [(await next_of(kind, ann, Message)).data[:1] for _ in range(4)] == [
+            *(b"x", b"1", b"2", b"3")
+        ]
+        await ann.multicast("#nobody#a", b"lost")
+        assert (await next_of(kind, ann, Undeliverable)).target == "#nobody#a"
 
 
-def test_what_is_sent_while_a_task_waits_is_not_forgotten(
+@played
+async def test_a_delay_passes_while_others_wait(kind: Kind, cluster: RunningCluster) -> None:
+    out = [delay(SHORT_S, way=Way.OUT)]
+    async with (
+        kind.connect(cluster.address("a"), "ann", filters=out) as ann,
+        kind.connect(cluster.address("b"), "bob", filters=[delay(SHORT_S)]) as bob,
+    ):
+        for each in (ann, bob):
+            await each.join("delays")
+        place = await ann.multicast_ordered("delays", b"later")
+        assert (await next_of(kind, bob, Message)).position == place.position
+
+
+@played
+async def test_what_is_sent_while_a_task_waits_is_not_forgotten(
     kind: Kind, cluster: RunningCluster
 ) -> None:
     """The one who waits began to before there was a time to wait for."""
+    async with kind.connect(cluster.address("a"), filters=[delay(SHORT_S, way=Way.OUT)]) as ann:
+        await ann.join("alone")
+        await next_of(kind, ann, GroupView)
+        got: list[Any] = []
 
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("a"), filters=[delay(SHORT_S, way=Way.OUT)]) as ann:
-            await ann.join("alone")
+        async def receive() -> None:
+            got.append(await next_of(kind, ann, Message))
+
+        async def send() -> None:
+            await ann.multicast("alone", b"x")
+
+        await kind.together(receive, send)
+        assert [message.data for message in got] == [b"x"]
+
+
+@played
+async def test_members_change_their_filters_with_a_view(
+    kind: Kind, cluster: RunningCluster
+) -> None:
+    async with (
+        kind.connect(cluster.address("a"), "ann") as ann,
+        kind.connect(cluster.address("b"), "bob") as bob,
+    ):
+        for each in (ann, bob):
+            await each.join("change")
+        while len(ann.groups["change"].members) < 2:
             await next_of(kind, ann, GroupView)
-            got: list[Any] = []
-
-            async def receive() -> None:
-                got.append(await next_of(kind, ann, Message))
-
-            async def send() -> None:
-                await ann.multicast("alone", b"x")
-
-            await kind.together(receive, send)
-            assert [message.data for message in got] == [b"x"]
-
-    kind.run(scenario)
-
-
-def test_members_change_their_filters_with_a_view(kind: Kind, cluster: RunningCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(cluster.address("a"), "ann") as ann,
-            kind.connect(cluster.address("b"), "bob") as bob,
-        ):
-            for each in (ann, bob):
-                await each.join("change")
-            while len(ann.groups["change"].members) < 2:
+        for each in (ann, bob):
+            await (each.set_filters(FILTERS) or nothing())
+        await ann.multicast("change", b"before", level=FIFO)
+        async with kind.connect(cluster.address("a")) as visitor:
+            await visitor.join("change")
+            while len(ann.groups["change"].members) < 3:
                 await next_of(kind, ann, GroupView)
-            for each in (ann, bob):
-                await (each.set_filters(FILTERS) or nothing())
-            await ann.multicast("change", b"before", level=FIFO)
-            async with kind.connect(cluster.address("a")) as visitor:
-                await visitor.join("change")
-                while len(ann.groups["change"].members) < 3:
-                    await next_of(kind, ann, GroupView)
-                await ann.multicast("change", b"after", level=FIFO)
-                assert (await next_of(kind, visitor, Message)).data.startswith(b"\xff")
-            found = [(await next_of(kind, bob, Message)).data for _ in range(2)]
-            assert found == [b"before", b"after"]
-
-    kind.run(scenario)
+            await ann.multicast("change", b"after", level=FIFO)
+            assert (await next_of(kind, visitor, Message)).data.startswith(b"\xff")
+        found = [(await next_of(kind, bob, Message)).data for _ in range(2)]
+        assert found == [b"before", b"after"]
 
 
 async def nothing() -> None:
     """Return the awaited result where a call is a coroutine."""
 
 
-def test_a_connection_that_comes_back_has_its_filters(kind: Kind, cluster: RunningCluster) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with (
-            kind.connect(cluster.address("a"), "ann", filters=[causal], reconnect=True) as ann,
-            kind.connect(cluster.address("b"), "bob", filters=[compression]) as bob,
-        ):
-            for each in (ann, bob):
-                await each.join("stays")
-            await (ann.set_filters([compression]) or nothing())
-            await bob.multicast("stays", b"x" * 200)
-            assert (await next_of(kind, ann, (Message, Unfiltered))).data == b"x" * 200  # type: ignore[arg-type]
-
-    kind.run(scenario)
+@played
+async def test_a_connection_that_comes_back_has_its_filters(
+    kind: Kind, cluster: RunningCluster
+) -> None:
+    async with (
+        kind.connect(cluster.address("a"), "ann", filters=[causal], reconnect=True) as ann,
+        kind.connect(cluster.address("b"), "bob", filters=[compression]) as bob,
+    ):
+        for each in (ann, bob):
+            await each.join("stays")
+        await (ann.set_filters([compression]) or nothing())
+        await bob.multicast("stays", b"x" * 200)
+        assert (await next_of(kind, ann, (Message, Unfiltered))).data == b"x" * 200  # type: ignore[arg-type]
 
 
 def test_default_filters_are_on_every_connection(cluster: RunningCluster, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from groupcomm_client.history.blocking import BlockingSubscription
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess
 from tests.groupcomm_client.history.test_subscriptions import awaited
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, played
 
 GROUPS = ("trio", "asyncio", "blocking", "late", "two", "moved")
 
@@ -48,18 +48,10 @@ def archives(
         assert (first.end(), second.end()) == (0, 0)
 
 
-def test_a_program_goes_on_where_it_has_acknowledged_in_three_loops(
+@played
+async def test_a_program_goes_on_where_it_has_acknowledged_in_three_loops(
     kind: Kind, cluster: RunningCluster, archives: Any, folders: tuple[Path, Path]
 ) -> None:
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("b")) as sender:
-            await sender.multicast_many(kind.name, [b"%d" % number for number in range(10)])
-            assert await read(EARLIEST, b"4") == [b"%d" % number for number in range(5)]
-            found = await read(LATEST, b"9")
-            assert found == [b"%d" % number for number in range(5, 10)], "the cursor counts"
-        for folder in folders:
-            assert f'"bills of {kind.name}"' in (folder / NAME).read_text()
-
     async def read(first: Any, last: bytes) -> list[bytes]:
         """Acknowledge each message, up to the one with these data."""
         found: list[bytes] = []
@@ -78,7 +70,13 @@ def test_a_program_goes_on_where_it_has_acknowledged_in_three_loops(
             assert reading.acknowledged == reading.position
         return found
 
-    kind.run(scenario)
+    async with kind.connect(cluster.address("b")) as sender:
+        await sender.multicast_many(kind.name, [b"%d" % number for number in range(10)])
+        assert await read(EARLIEST, b"4") == [b"%d" % number for number in range(5)]
+        found = await read(LATEST, b"9")
+        assert found == [b"%d" % number for number in range(5, 10)], "the cursor counts"
+    for folder in folders:
+        assert f'"bills of {kind.name}"' in (folder / NAME).read_text()
 
 
 def messages(reading: BlockingSubscription, count: int) -> list[bytes]:

@@ -34,7 +34,7 @@ from groupcomm_client.history.subscription import Begin
 from groupcomm_log.cluster_mark import claim_folder
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess, key_of
-from tests.groupcomm_client.kinds import PATIENCE_S, Kind
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind, played
 
 AHEAD = Position(ViewId(2**60, "a", 1), 1, 0, 0, 0)
 
@@ -63,20 +63,12 @@ def awaited(connection: Any) -> Connection:
     return found
 
 
-def test_history_and_live_events_in_three_loops(
+@played
+async def test_history_and_live_events_in_three_loops(
     kind: Kind, cluster: RunningCluster, archive: ArchiveProcess
 ) -> None:
     def texts(count: int) -> list[bytes]:
         return [b"%d" % number for number in range(count)]
-
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("b")) as sender:
-            await sender.multicast_many(kind.name, texts(300))
-            found, position = await read(sender, EARLIEST, 400, texts(400)[300:])
-            assert [message.data for message in found] == texts(400)
-            await sender.multicast(kind.name, b"missed")
-            found, _ = await read(sender, position, 2, [b"live"])
-            assert [message.data for message in found] == [b"missed", b"live"]
 
     async def read(
         sender: Any, start: Begin, count: int, then: list[bytes]
@@ -99,7 +91,13 @@ def test_history_and_live_events_in_three_loops(
             assert position is not None
             return found, position
 
-    kind.run(scenario)
+    async with kind.connect(cluster.address("b")) as sender:
+        await sender.multicast_many(kind.name, texts(300))
+        found, position = await read(sender, EARLIEST, 400, texts(400)[300:])
+        assert [message.data for message in found] == texts(400)
+        await sender.multicast(kind.name, b"missed")
+        found, _ = await read(sender, position, 2, [b"live"])
+        assert [message.data for message in found] == [b"missed", b"live"]
 
 
 def test_a_subscription_that_is_cancelled_twice_leaves_all_its_groups(
@@ -223,32 +221,29 @@ def test_a_wrong_call_is_refused(
         pass
 
 
-def test_a_place_ahead_of_the_line_is_told_in_three_loops(
+@played
+async def test_a_place_ahead_of_the_line_is_told_in_three_loops(
     kind: Kind, cluster: RunningCluster, archive: ArchiveProcess
 ) -> None:
     """Also to receivers of batches, and to a program whose cursor archives have there already."""
-
-    async def scenario(kind: Kind) -> None:
-        async with kind.connect(cluster.address("c")) as connection:
-            reading = awaited(connection)
-            for options in ({"start": AHEAD}, {"start": AHEAD, "stable": True}):
-                async with reading.subscribe(kind.name, **options) as found:
-                    with pytest.raises(PlaceAhead, match="it is a place of another cluster, or"):
-                        await found.receive(PATIENCE_S)
-                    with pytest.raises(PlaceAhead, match="connect to the right one, or begin"):
-                        await committed(found, [kind.name]).receive(PATIENCE_S)
-            # An archive whose store is of another cluster has brought the cursor.
-            name = f"of-{kind.name}"
-            entry = CursorEntry(name, (kind.name,), 0, AHEAD)
-            exchange = CursorExchange(AHEAD, (), (entry,))
-            async with reading.group(ARCHIVES):
-                await reading.multicast(ARCHIVES, encode(exchange), level=ServiceLevel.AGREED)
-            async with reading.subscribe(kind.name, start=name) as found:
-                remedy = f"cursor {name}: .*groupcomm history cursors move {name} earliest"
-                with pytest.raises(PlaceAhead, match=remedy):
+    async with kind.connect(cluster.address("c")) as connection:
+        reading = awaited(connection)
+        for options in ({"start": AHEAD}, {"start": AHEAD, "stable": True}):
+            async with reading.subscribe(kind.name, **options) as found:
+                with pytest.raises(PlaceAhead, match="it is a place of another cluster, or"):
                     await found.receive(PATIENCE_S)
-
-    kind.run(scenario)
+                with pytest.raises(PlaceAhead, match="connect to the right one, or begin"):
+                    await committed(found, [kind.name]).receive(PATIENCE_S)
+        # An archive whose store is of another cluster has brought the cursor.
+        name = f"of-{kind.name}"
+        entry = CursorEntry(name, (kind.name,), 0, AHEAD)
+        exchange = CursorExchange(AHEAD, (), (entry,))
+        async with reading.group(ARCHIVES):
+            await reading.multicast(ARCHIVES, encode(exchange), level=ServiceLevel.AGREED)
+        async with reading.subscribe(kind.name, start=name) as found:
+            remedy = f"cursor {name}: .*groupcomm history cursors move {name} earliest"
+            with pytest.raises(PlaceAhead, match=remedy):
+                await found.receive(PATIENCE_S)
 
 
 def test_an_archive_whose_store_is_of_another_cluster_ends(
