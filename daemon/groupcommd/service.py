@@ -414,7 +414,7 @@ class Service:
         while True:
             await trio.lowlevel.wait_readable(source)
             self.turn()
-            while pause_s := self._flood_pause_s():
+            while self._flood.is_watched and (pause_s := self._flood_pause_s()):
                 await trio.sleep(pause_s)
                 self.turn()
 
@@ -525,11 +525,6 @@ class Service:
         """Return the time of the next turn if nothing comes before."""
         return min(self.core.deadline, self._answers.due)
 
-    def _record(self) -> None:
-        """Write the trace, before anybody else learns of the events in it."""
-        if self._trace is not None:
-            self._trace.flush()
-
     # ---- duties of a step ----
 
     def use_roster(self, roster: Roster) -> None:
@@ -567,14 +562,16 @@ class Service:
         if self._networks is not None:  # also about daemons from which no datagram has come
             since = self._now - self._networks.fresh_s
             self._networks.note(self.core.heard(since), self._now)
-        self._record()
+        if self._trace is not None:
+            self._trace.flush()  # before anybody else learns of the events in it
         if output.datagrams:
             self._udp.send(output.datagrams)
         return True
 
     def _note_received(self, output: Output, datagrams: Sequence[bytes]) -> None:
         """Note the core's verdict about the datagrams of this turn."""
-        self._flood.note(len(datagrams), output.rejected)
+        if output.rejected or self._flood.is_watched:
+            self._flood.note(len(datagrams), output.rejected)
         if output.dropped:
             self._rejected_senders.note(output.dropped, datagrams, self._udp, self._now)
             self._copies.note(output.dropped, datagrams, self._udp, self._heard, self._now)
@@ -587,7 +584,8 @@ class Service:
 
     def serve(self, output: Output) -> None:
         """See Shell."""
-        self._record()
+        if self._trace is not None:
+            self._trace.flush()
         for news in output.news:
             log_news(news, partial(self.core.status, self._now), self._watch.bounded)
             if isinstance(news, DrainOver):

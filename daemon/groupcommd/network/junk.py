@@ -45,6 +45,7 @@ class Flood:
 
     Attributes:
         is_on: whether there was too much in the interval before this one.
+        is_watched: whether there is any; otherwise nothing needs to be noted.
         over_at: the time at which the flood is over if no more comes; seconds.
     """
 
@@ -53,13 +54,14 @@ class Flood:
         self._received = self._bad = 0  # since the last call of `pause_s`
         self._began = 0.0  # when the present interval began
         self._bad_lately = 0  # datagrams rejected in the present interval
-        self.is_on = False
+        self.is_on = self.is_watched = False
         self.over_at = 0.0
 
     def note(self, received: int, rejected: int) -> None:
         """Count the datagrams of a turn, and the rejected ones among them."""
         self._received += received
         self._bad += rejected
+        self.is_watched |= rejected > 0
 
     def pause_s(self, now: float) -> float:
         """Return the time to pause reading after a turn.
@@ -78,6 +80,7 @@ class Flood:
         is_all = received < self._max_reads
         if now - self._began >= INTERVAL_S:
             self.is_on = self._bad_lately > MANY_PER_S * (now - self._began)
+            self.is_watched = self._bad_lately > 0
             self._began, self._bad_lately = now, 0
             if self.is_on:
                 self.go_on(now)

@@ -456,7 +456,8 @@ class Connections:
         for number in output.greeted:
             if number in connections:
                 connections[number].greet()
-        self._write_all(output.ready)
+        if output.ready or self._unwritten:
+            self._write_all(output.ready)
         for number in output.ended:
             connection = connections.get(number)
             if connection is not None:
@@ -478,12 +479,13 @@ class Connections:
         later.update(dict.fromkeys(now))
         longest = list(islice(later, WRITES_A_TURN))
         turns = chain.from_iterable(zip_longest(now[: WRITES_A_TURN // 2], longest))
-        for number in islice((turn for turn in turns if turn in later), WRITES_A_TURN):
+        for number in islice(filter(later.__contains__, turns), WRITES_A_TURN):
             del later[number]
             connection = self._open.get(number)
             if connection is not None and not connection.writing:
                 self._write(connection)
-                self._shut_if_written(connection)
+                if connection.state is ConnectionState.CLOSING:
+                    self._shut_if_written(connection)
             if monotonic() >= until:
                 break
         if later:
