@@ -90,11 +90,11 @@ def measure(master: str, folder: Path, rounds: int) -> dict[str, float]:
     """Seconds to answer questions by Spark's own reader, `read` and the source, and by a stream."""
     spark = open_session(master, name="groupcomm bench")
 
-    def run_stream() -> None:
+    def run_stream(read: Callable[[], DataFrame]) -> None:
         with TemporaryDirectory() as checkpoint:
-            frame = spark.readStream.format("groupcomm").load(str(folder))
             query = (
-                frame.writeStream.format("noop")
+                read()
+                .writeStream.format("noop")
                 .option("checkpointLocation", checkpoint)
                 .trigger(availableNow=True)
                 .start()
@@ -118,7 +118,11 @@ def measure(master: str, folder: Path, rounds: int) -> dict[str, float]:
         for question, ask in QUESTIONS.items()
         for reader, read in readers.items()
     }
-    ways["all: stream"] = run_stream
+    streams: dict[str, Callable[[], DataFrame]] = {
+        "read_stream": lambda: groupcomm_spark.read_stream(spark, folder),
+        "stream of the source": lambda: spark.readStream.format("groupcomm").load(str(folder)),
+    }
+    ways |= {f"all: {name}": partial(run_stream, read) for name, read in streams.items()}
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds + 1):  # in turn, so that a busy host slows all of them
         for name, way in ways.items():

@@ -138,3 +138,18 @@ def test_a_server_of_spark_connect_is_refused() -> None:
 )
 def test_few_partitions_are_for_one_host(master: str, count: str | None) -> None:
     assert java._few_partitions(master).get("spark.sql.shuffle.partitions") == count
+
+
+def test_rows_pass_through_sockets_that_only_this_user_can_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path that is too long for a socket leaves Spark its own way."""
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    assert java.unix_sockets() == {}
+    monkeypatch.setattr("tempfile.tempdir", "/tmp")
+    found = java.unix_sockets()
+    folder = Path(found["spark.python.unix.domain.socket.dir"])
+    assert found["spark.python.unix.domain.socket.enabled"] == "true"
+    assert folder.stat().st_mode & 0o777 == 0o700

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -18,6 +19,7 @@ from groupcomm_log.writer import LogWriter
 from groupcomm_spark.errors import plain
 from groupcomm_spark.reading.options import parse_options
 from groupcomm_spark.reading.readers import StreamReader
+from groupcomm_spark.streams import TaskReader, read_stream, read_tasks
 from tests.groupcomm_log.make import QuickDisk, contents, crash
 from tests.groupcomm_spark.test_source import make_epoch, write
 
@@ -28,15 +30,22 @@ NOT_STARTED = "Spark's Python process has not started in time, however often it 
 class Query:
     """A query that keeps the numbers of the rows of each batch."""
 
-    def __init__(self, spark: SparkSession, folder: Path, **options: str) -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, *, by_tasks: bool = False, **options: str
+    ) -> None:
         self.batches: list[list[int]] = []
+        self.rows: list[Row] = []
         self._folder = folder
-        self._log = (
-            spark.readStream.format("groupcomm").options(**options).load(str(folder / "log"))
-        )
+        log = str(folder / "log")
+        if by_tasks:
+            self._log = read_stream(spark, log, **options)
+        else:
+            self._log = spark.readStream.format("groupcomm").options(**options).load(log)
 
     def _take(self, batch: DataFrame, number: int) -> None:
-        self.batches.append(sorted(row["row"] for row in batch.select("row").collect()))
+        rows = batch.orderBy("row").collect()
+        self.rows += rows
+        self.batches.append([row["row"] for row in rows])
 
     def start(self, *, available_now: bool = False) -> StreamingQuery:
         writer = self._log.writeStream.foreachBatch(self._take)
@@ -92,6 +101,63 @@ def test_a_query_follows_a_log_and_goes_on_where_it_was(
     assert Query(spark, tmp_path, maxRowsPerBatch="3").run() == [[11, 12, 13], [14, 15]]
     offsets = (tmp_path / "checkpoint" / "offsets" / "5").read_text().splitlines()
     assert json.loads(offsets[-1]) == {"epoch": 2, "row": 16}
+
+
+@pytest.mark.long
+def test_streams_of_tasks_and_of_rows_go_on_where_the_other_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "log"
+    writer = make_epoch(folder, [9], live=2)
+    options = {"maxRowsPerBatch": "6", "kinds": "message", "rowsPerTask": "2"}
+    messages = [row for row in range(13) if row % 8 in (3, 4, 5, 7)]
+    query = Query(spark, tmp_path, by_tasks=True, **options)
+    assert query.run() == [messages[:3], messages[3:4]]
+    write(writer, 2)
+    writer.close()
+    assert Query(spark, tmp_path, by_tasks=False, **options).run() == [messages[4:]]
+    make_epoch(folder, [8]).close()
+    query = Query(spark, tmp_path, by_tasks=True)
+    query.run()
+    assert [row["row"] for row in query.rows] == [*range(13, 21)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_both_streams_and_the_folder_have_the_same_rows(
+    spark: SparkSession, tmp_path: Path, zone: str
+) -> None:
+    make_epoch(tmp_path / "log", [9, 30], live=3).close()
+    wanted = spark.read.format("groupcomm").load(str(tmp_path / "log")).orderBy("row").collect()
+    found: dict[bool, list[Row]] = {}
+    before = spark.conf.get("spark.sql.session.timeZone") or ""
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for by_tasks in (False, True):
+            query = Query(spark, tmp_path, by_tasks=by_tasks)
+            query.run()
+            found[by_tasks] = query.rows
+            shutil.rmtree(tmp_path / "checkpoint")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert found == {False: wanted, True: wanted}
+
+
+def test_a_task_is_one_row_and_stands_for_its_rows(tmp_path: Path) -> None:
+    make_epoch(tmp_path, [9, 3]).close()
+    options = parse_options({"path": str(tmp_path), "columns": "row,log", "rowsPerTask": "8"})
+    stream = TaskReader(options, options.columns)
+    partitions = stream.partitions(offset(1, 2), offset(1, 11))
+    tasks = [batch for partition in partitions for batch in stream.read(partition)]
+    assert [task.num_rows for task in tasks] == [1, 1]
+    rows = [
+        row
+        for batch in read_tasks(iter(tasks), options=options, columns=options.columns)
+        for row in batch.to_pylist()
+    ]
+    assert rows == [{"row": row, "log": tmp_path.name} for row in range(2, 11)]
+    (nothing,) = stream.read(InputPartition(None))
+    assert [*read_tasks(iter([nothing]), options=options, columns=options.columns)] == []
 
 
 @pytest.mark.long
