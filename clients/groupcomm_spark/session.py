@@ -166,7 +166,6 @@ _JVM: Final = {
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
     # Spark's own reader of Parquet also finds a changed bit of a page.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }

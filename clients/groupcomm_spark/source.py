@@ -42,9 +42,9 @@ class GroupCommDataSource(DataSource):
             ConfigError: an option is wrong, or the user's own schema is.
         """
         from groupcomm_spark.reading.options import names_of, parse_options  # noqa: PLC0415
-        from groupcomm_spark.reading.readers import batch_reader  # noqa: PLC0415 - needs pyarrow
+        from groupcomm_spark.reading.readers import BatchReader  # noqa: PLC0415 - needs pyarrow
 
-        return batch_reader(parse_options(self.options, streams=False), names_of(schema))
+        return BatchReader(parse_options(self.options, streams=False), names_of(schema))
 
     def streamReader(self, schema: "StructType") -> "StreamReader":
         """Return the reader of ``spark.readStream``.

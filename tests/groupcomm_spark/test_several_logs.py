@@ -1,4 +1,4 @@
-"""Several logs at once, by any spelling of their paths; who was a member; filters of a query."""
+"""Several logs at once, by any spelling of their paths; who was a member; a frame used twice."""
 
 import shutil
 from pathlib import Path
@@ -7,17 +7,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    StringContains,
-)
 
 import groupcomm_spark
 from groupcomm.errors import ConfigError
@@ -29,7 +18,7 @@ from groupcomm_log.sealed import crc_of
 from groupcomm_spark.commands.options import read_config
 from groupcomm_spark.errors import plain
 from groupcomm_spark.reading.options import parse_options
-from groupcomm_spark.reading.readers import FilteringReader, StreamReader
+from groupcomm_spark.reading.readers import StreamReader
 from groupcomm_spark.verify.files import check_files
 from tests.groupcomm_log.make import QuickDisk, open_log
 from tests.groupcomm_spark.test_source import flip_a_bit, make_epoch, planned, rows_in, write
@@ -126,47 +115,17 @@ def test_who_was_a_member_is_known_at_each_row(spark: SparkSession, tmp_path: Pa
 
 # ---- filters ----
 
-ROW = ("row",)
 
-
-@pytest.mark.parametrize(
-    ("filters", "rows", "planned_rows"),
-    [
-        ([GreaterThanOrEqual(ROW, 3), LessThan(ROW, 6)], [3, 4, 5], 3),
-        ([GreaterThan(ROW, 3), LessThanOrEqual(ROW, 6)], [4, 5, 6], 3),
-        ([EqualTo(ROW, 4)], [4], 1),
-        ([In(ROW, (1, 6, 99))], [1, 6], 8),
-        ([IsNotNull(("level",)), EqualTo(("level",), "SAFE")], [3], 8),
-        ([EqualTo(("log",), "no such log")], [], 8),
-        ([StringContains(("kind",), "ess")], [*range(8)], 8),
-    ],
-)
-def test_filters_choose_rows_before_spark_does(
-    tmp_path: Path, filters: list[Filter], rows: list[int], planned_rows: int
-) -> None:
-    make_epoch(tmp_path, [3, 2], live=3).close()
-    options = parse_options({"path": str(tmp_path)})
-    reader = FilteringReader(options, ["log", "row", "kind", "level"])
-    assert [*reader.pushFilters(filters)] == filters, "Spark applies them, too"
-    tasks = reader.partitions()
-    batches = [batch for task in tasks for batch in reader.read(task)]
-    found = [row for batch in batches for row in batch["row"].to_pylist()]
-    assert found == rows
-    assert sum(part.count for task in tasks for part in task.value) == planned_rows
-
-
-@pytest.mark.long
-def test_spark_passes_filters_where_it_is_allowed_to(spark: SparkSession, tmp_path: Path) -> None:
-    make_epoch(tmp_path, [5, 5]).close()
+def test_the_filter_of_a_query_is_not_that_of_the_next(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would keep it for the next query of the frame, if that has none."""
+    writer = make_epoch(tmp_path, [5], live=5)
     setting = "spark.sql.python.filterPushdown.enabled"
-    before = spark.conf.get(setting)
-    for allowed in ("true", "false"):
-        spark.conf.set(setting, allowed)
-        log = spark.read.format("groupcomm").option("rowsPerTask", "5").load(str(tmp_path))
-        few = log.where("row < 2 and received is null and kind in ('gap', 'daemons')")
-        assert few.rdd.getNumPartitions() == (1 if allowed == "true" else 2)
-        assert [row["row"] for row in few.collect()] == [0, 1]
-    spark.conf.set(setting, str(before))
+    spark.conf.set(setting, "true")
+    log = groupcomm_spark.read(spark, tmp_path, columns=["row", "kind"])
+    assert log.where("kind = 'view' and row > 5").count() == 1
+    assert log.count() == 10
+    spark.conf.unset(setting)
+    writer.close()
 
 
 # ---- files that change ----

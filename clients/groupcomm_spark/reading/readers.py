@@ -4,26 +4,10 @@ The offset of a stream is that of the first row that it has not read, such as
 ``{"epoch": 2863311530, "row": 4711}``. Spark keeps it in the query's checkpoint as text.
 """
 
-import operator
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -45,6 +29,9 @@ if TYPE_CHECKING:
 class BatchReader(DataSourceReader):
     """A reader that plans on the driver, and reads on the workers.
 
+    It takes no filters (`pushFilters`): Spark 4.3 keeps those of one query of a frame for later
+    queries of the same frame that have none, which would then lack rows.
+
     Args:
         options: the rows to read.
         columns: the names of columns, in this order.
@@ -53,81 +40,20 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = tuple(columns)
-        self._condition: pc.Expression | None = None
-        self._rows = 0, 2**63  # the first, and the one after the last
 
     def partitions(self) -> list[InputPartition]:
         """Return tasks of nearly the same number of rows, each of one log."""
         tasks: list[Task] = []
         for folder in self._options.logs:
             planner = Planner(folder, self._options.first, self._options.stop)
-            parts = [part.within(*self._rows) for part in planner.parts()]
-            parts = [part for part in parts if part.count > 0]
-            tasks += planner.tasks(parts, self._options.rows_per_task)
+            tasks += planner.tasks(planner.parts(), self._options.rows_per_task)
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Return the rows of a task; for a log without rows Spark passes one whose value is
         None.
         """
-        parts = partition.value or ()
-        return read_parts(parts, self._options, self._columns, self._condition)
-
-
-_CONDITIONS: Final[Mapping[type[Filter], Callable[[pc.Expression, Any], pc.Expression]]] = {
-    EqualTo: operator.eq,
-    In: lambda column, values: column.isin(values),
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
-    IsNotNull: lambda column, _: column.is_valid(),
-}
-"""The filters of Spark that choose rows before they are passed to it."""
-
-_BOUNDS: Final[Mapping[type[Filter], tuple[int | None, int | None]]] = {
-    EqualTo: (0, 1),
-    GreaterThan: (1, None),
-    GreaterThanOrEqual: (0, None),
-    LessThan: (None, 0),
-    LessThanOrEqual: (None, 1),
-}
-"""The first row, and the one after the last, that a filter of `row` leaves, behind its value."""
-
-
-class FilteringReader(BatchReader):
-    """A reader that gets filters of the query from Spark, which applies them once more."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Take the filters that are known; yield all, as Spark may apply them as well."""
-        for each in filters:
-            condition = _CONDITIONS.get(type(each))
-            path, value = getattr(each, "attribute", ()), getattr(each, "value", None)
-            if condition is not None and not isinstance(value, _OTHERS):
-                found = condition(pc.field(*path), value)
-                self._condition = found if self._condition is None else self._condition & found
-                if path == ("row",) and isinstance(value, int):
-                    self._narrow(value, *_BOUNDS.get(type(each), (None, None)))
-            yield each
-
-    def _narrow(self, value: int, first: int | None, stop: int | None) -> None:
-        least, most = self._rows
-        least = least if first is None else max(least, value + first)
-        self._rows = least, most if stop is None else min(most, value + stop)
-
-
-_OTHERS: Final = (datetime, bytes)
-"""Values of filters that Spark alone applies: a time comes without its zone."""
-
-
-def batch_reader(options: ReadOptions, columns: Sequence[str]) -> BatchReader:
-    """Return a reader; one that gets filters only where Spark passes them.
-
-    Where `spark.sql.python.filterPushdown.enabled` is not set, Spark refuses readers that get
-    filters. Where it is set, another program of Spark's plans the read.
-    """
-    passes = "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
-    return (FilteringReader if passes else BatchReader)(options, columns)
+        return read_parts(partition.value or (), self._options, self._columns)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

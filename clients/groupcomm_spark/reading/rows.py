@@ -27,7 +27,6 @@ def read_parts(
     parts: Iterable[Part],
     options: ReadOptions,
     columns: Sequence[str],
-    condition: pc.Expression | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of parts in order, as far as the options ask for them.
 
@@ -35,7 +34,6 @@ def read_parts(
         parts: the parts.
         options: options of the query.
         columns: names of columns, in this order.
-        condition: a condition on these columns that rows must fulfil; None for all.
 
     Raises:
         LogDamaged: bytes differ from those that were written, and the options do not allow skipping
@@ -53,8 +51,6 @@ def read_parts(
         for part in parts
         for batch in _PartReader(part, options, needed).batches()
     )
-    if condition is not None:
-        batches = (_where(batch, condition) for batch in batches)
     for batch in _larger(batches):
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
@@ -65,10 +61,6 @@ def _shaped(batch: pa.RecordBatch, log: str, columns: Sequence[str]) -> pa.Recor
     names = pa.repeat(pa.scalar(log), batch.num_rows)
     values = [names if name == LOG else batch[name] for name in columns]
     return pa.RecordBatch.from_arrays(values, names=list(columns))
-
-
-def _where(batch: pa.RecordBatch, condition: pc.Expression) -> pa.RecordBatch:
-    return _joined(pa.Table.from_batches([batch]).filter(condition))
 
 
 def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -21,7 +21,9 @@ from tests.groupcomm_spark.test_source import make_epoch
 ROWS: Final = 70
 WORKERS: Final = 2
 LIMIT_S: Final = 400
-ROOT: Final = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[3]
+PATH: Final = os.pathsep.join(map(str, [_ROOT, _ROOT / "daemon", _ROOT / "clients"]))
+"""The modules of this checkout, whatever is installed."""
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def run(folder: Path) -> dict[str, Any]:
                 *(master, "log", folder / "checkpoint"),
             ],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": PATH},
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
