@@ -77,13 +77,21 @@ def check_format(folder: Path) -> None:
     """Raise LogError if a later release has written the log; a damaged manifest says nothing."""
     path = folder / MANIFEST
     try:
-        found: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        check_format_of(path, path.read_bytes())
+    except OSError:
+        return
+
+
+def check_format_of(path: Path | str, contents: bytes | str) -> None:
+    """Raise LogError if a later release has written this manifest, of which a store has a copy."""
+    try:
+        found: Any = json.loads(contents)
+    except ValueError:
         return
     _refuse_later(path, found)
 
 
-def _refuse_later(path: Path, found: Any) -> None:
+def _refuse_later(path: Path | str, found: Any) -> None:
     try:
         form = int(found["format"])
     except (ValueError, KeyError, TypeError):

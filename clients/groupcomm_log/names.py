@@ -12,7 +12,7 @@ Readers of whole folders pass over names with ``_`` or ``.`` in front.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -99,14 +99,20 @@ def list_files(folder: Path) -> list[Segment]:
     Of sealed files that begin with the same row, the one with the most rows comes first.
     """
     try:
-        found = [segment for path in folder.iterdir() if (segment := _segment(path)) is not None]
+        found = segments_of(folder.iterdir())
         is_log = bool(found) or (folder / MANIFEST).exists()
     except (FileNotFoundError, NotADirectoryError):
         is_log = False
     if not is_log:
         raise LogError(f"{folder}: there is no log; groupcomm record writes one")
     check_format(folder)
-    return sorted(found, key=_order)
+    return found
+
+
+def segments_of(paths: Iterable[Path]) -> list[Segment]:
+    """Return those of these paths whose names are those of files with rows, in their order."""
+    found = (_segment(path) for path in paths)
+    return sorted((segment for segment in found if segment is not None), key=_order)
 
 
 def _order(segment: Segment) -> tuple[Offset, bool, int]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from groupcomm_log.errors import LogError
 from groupcomm_log.reader import LogReader
 from groupcomm_spark.reading.options import COLUMNS, LOG, folders_of, name_logs, spark_schema
+from groupcomm_spark.stores import StoredLog, find_logs
+from groupcomm_spark.urls import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +24,7 @@ def read(
     *paths: str | Path,
     columns: Sequence[str] = COLUMNS[1:],
     skip_damage: bool = False,
-    without: Collection[Path] = (),
+    without: Collection[Path | str] = (),
 ) -> "DataFrame":
     """Return the rows that logs have now, in no particular order, with a column `log` in front.
 
@@ -32,28 +34,52 @@ def read(
     Args:
         spark: session of Spark.
         paths: folders of the logs, or patterns such as ``logs/*``; each log is known by its
-            folder's name, or by its path where names are equal.
+            folder's name, or by its path where names are equal. Or URLs, `s3a://bucket/log`, of
+            folders to which sealed files were copied, where Spark has a file system for them.
         columns: columns of the logs. Spark reads no others from the disk.
         skip_damage: a row of kind `gap` stands in place of damaged rows of live files; else the
             query fails. Sealed files are only checked by the checksums of their pages;
             `groupcomm_spark.verify` checks them whole.
-        without: sealed files to leave out.
+        without: sealed files to leave out, by path or URL.
 
     Raises:
-        ConfigError: a path is not a folder of this host, or nothing has a name like a pattern.
+        ConfigError: Spark has no file system for a path, or nothing has a name like a pattern.
         LogError: a folder is no log, or there are none.
         OSError: one cannot be read.
     """
-    logs = name_logs(folders_of(*paths))
+    logs = find_all(spark, *paths)
     if not logs:
         raise LogError("no log is named; groupcomm record writes one")
-    frames = [
-        frame
-        for folder, log in logs.items()
-        for frame in _frames(spark, folder, log, columns, skip_damage, without)
-    ]
+    frames: list[DataFrame] = []
+    for log, place in logs.items():
+        if isinstance(place, StoredLog):
+            files = [url for url in place.files if url not in without]
+            frames += _sealed(spark, files, log, columns)
+        else:
+            frames += _frames(spark, place, log, columns, skip_damage, without)
     none = [] if frames else [spark.createDataFrame([], spark_schema([LOG, *columns]))]
     return reduce(lambda one, other: one.unionByName(other), frames + none)
+
+
+def find_all(spark: "SparkSession", *paths: str | Path) -> dict[str, Path | StoredLog]:
+    """Return folders, and logs on stores, by the names of the logs; see `read`."""
+    folders = folders_of(*(path for path in paths if not is_url(path)))
+    stored = {log.url: log for log in find_logs(spark, map(str, filter(is_url, paths)))}
+    places: list[Path | str] = [*folders, *stored]
+    names = name_logs(places).items()
+    return {log: place if isinstance(place, Path) else stored[place] for place, log in names}
+
+
+def _sealed(
+    spark: "SparkSession", files: Sequence[str], log: str, columns: Sequence[str]
+) -> list["DataFrame"]:
+    """Return the rows of sealed files of one log, if there are any."""
+    from pyspark.sql.functions import lit  # noqa: PLC0415 - an extra
+
+    if not files:
+        return []
+    schema = spark_schema(COLUMNS[1:])  # files of earlier releases may lack columns
+    return [spark.read.schema(schema).parquet(*files).select(lit(log).alias(LOG), *columns)]
 
 
 def _frames(
@@ -62,7 +88,7 @@ def _frames(
     log: str,
     columns: Sequence[str],
     skip_damage: bool,
-    without: Collection[Path],
+    without: Collection[Path | str],
 ) -> list["DataFrame"]:
     """Return the sealed and the live rows of one log, if it has any."""
     from pyspark.sql.functions import lit  # noqa: PLC0415 - an extra
@@ -72,8 +98,7 @@ def _frames(
     end = reader.end()
     live = next((segment.first for segment in segments if segment.is_live), end)
     sealed = [str(s.path) for s in segments if s.first < live and s.path not in without]
-    schema = spark_schema(COLUMNS[1:])  # files of earlier releases may lack columns
-    frames = [spark.read.schema(schema).parquet(*sealed)] if sealed else []
+    frames = _sealed(spark, sealed, log, columns)
     if live < end:
         options = {
             "fromRow": f"{live.epoch}:{live.row}",
@@ -81,5 +106,6 @@ def _frames(
             "columns": ",".join(columns),
             "onDamage": "skip" if skip_damage else "fail",
         }
-        frames.append(spark.read.format("groupcomm").options(**options).load(str(folder)))
-    return [frame.select(lit(log).alias(LOG), *columns) for frame in frames]
+        rows = spark.read.format("groupcomm").options(**options).load(str(folder))
+        frames.append(rows.select(lit(log).alias(LOG), *columns))
+    return frames

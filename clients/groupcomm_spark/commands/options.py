@@ -2,12 +2,14 @@
 
 import argparse
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_folder, natural
 from groupcomm_spark.progress import Say, quiet, say
 from groupcomm_spark.session import LOCAL, MEMORY, open_session
+from groupcomm_spark.urls import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,8 +18,17 @@ if TYPE_CHECKING:
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Declare which logs are read."""
     parser.add_argument(
-        "folders", nargs="+", type=existing_folder, metavar="DIR", help="folder of a log"
+        "folders",
+        nargs="+",
+        type=folder_or_url,
+        metavar="DIR",
+        help="folder of a log, or the URL of a copy on a store",
     )
+
+
+def folder_or_url(text: str) -> Path | str:
+    """Return the path of an existing folder, or a URL that Spark reads (s3a://BUCKET/LOG)."""
+    return text if is_url(text) else existing_folder(text.removeprefix("file://"))
 
 
 def add_sent_at_option(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +79,8 @@ def session_of(options: argparse.Namespace) -> "SparkSession":
     from groupcomm_log.names import list_segments  # noqa: PLC0415 - an extra
 
     for folder in options.folders:
-        list_segments(folder)
+        if isinstance(folder, Path):
+            list_segments(folder)
     config = read_config(options.conf)
     if options.packages:
         config["spark.jars.packages"] = options.packages

@@ -45,12 +45,9 @@ def run(options: argparse.Namespace) -> int:
         LogError: a folder holds no log.
     """
     # ruff: noqa: PLC0415 - extras
-    from groupcomm_log.reader import LogReader
     from groupcomm_spark.progress import Progress
     from groupcomm_spark.verify.job import verify_folders
 
-    for folder in options.folders:  # before Spark starts, which takes seconds
-        LogReader(folder).segments()
     spark = session_of(options)
     began = time.monotonic()
     progress = Progress(spark, progress_printer(options))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -16,6 +16,8 @@ from pyspark.sql.types import StructType
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm_log.schema import KINDS, SCHEMA
+
+_F = TypeVar("_F", bound=Path | str)
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -139,7 +141,8 @@ def folders_of(*paths: str | Path) -> list[Path]:
         scheme, separator, rest = path.partition("://")
         if separator and scheme != "file":
             raise ConfigError(
-                f"path: {path} is not a folder of this host; give one that is mounted"
+                f"path: {path} is not a folder of this host; give one that is mounted, or read the"
+                " log as a whole: groupcomm_spark.read, verify and report take logs on stores, too"
             )
         one = Path(rest if separator else path.removeprefix("file:")).absolute()
         is_pattern = has_magic(path) and not one.exists()
@@ -152,9 +155,18 @@ def folders_of(*paths: str | Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def name_logs(folders: Iterable[Path]) -> dict[Path, str]:
-    """Return the name of each log: that of its folder, or the path where names are equal."""
-    names = {folder: folder.resolve().name for folder in folders}
+def name_logs(folders: Iterable[_F]) -> dict[_F, str]:
+    """Return the name of each log: that of its folder, or the path where names are equal.
+
+    Args:
+        folders: paths, or URLs as texts.
+    """
+    names = {
+        folder: folder.rstrip("/").rpartition("/")[2]
+        if isinstance(folder, str)
+        else folder.resolve().name
+        for folder in folders
+    }
     counts = Counter(names.values())
     return {folder: name if counts[name] == 1 else str(folder) for folder, name in names.items()}
 

@@ -13,7 +13,9 @@ from groupcomm_log.live import read_frames
 from groupcomm_log.names import DAMAGED, Segment, list_segments
 from groupcomm_log.reader import LogReader
 from groupcomm_log.sealed import check_sealed
-from groupcomm_spark.reading.options import folders_of, name_logs
+from groupcomm_spark.logs import find_all
+from groupcomm_spark.stores import StoredLog, damages
+from groupcomm_spark.urls import is_url
 from groupcomm_spark.verify.verdict import DAMAGE, Violation
 
 if TYPE_CHECKING:
@@ -26,12 +28,12 @@ class Files:
 
     Attributes:
         violations: damaged files.
-        damaged: the paths of files that cannot be trusted.
+        damaged: the paths of files that cannot be trusted, URLs on a store.
         lost: for each log, the first and the last row of their contents.
     """
 
     violations: list[Violation] = field(default_factory=list)
-    damaged: list[Path] = field(default_factory=list)
+    damaged: list[Path | str] = field(default_factory=list)
     lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
@@ -49,7 +51,7 @@ def check_files(spark: "SparkSession", folders: Sequence[str | Path]) -> Files:
 
     Args:
         spark: the session whose workers read.
-        folders: the folders of the logs, which all workers see at the same path.
+        folders: the folders of the logs, which all workers see at the same path, or their URLs.
 
     Raises:
         LogError: one of them is no log.
@@ -59,7 +61,11 @@ def check_files(spark: "SparkSession", folders: Sequence[str | Path]) -> Files:
     found = Files()
     segments: list[tuple[str, Segment]] = []
     recorded: set[str] = set()
-    for folder, log in name_logs(folders_of(*folders)).items():
+    for log, folder in find_all(spark, *folders).items():
+        if isinstance(folder, StoredLog):
+            for url, damage in damages(spark, folder).items():
+                _add({**_row(log, damage), "path": url}, found)
+            continue
         segments += [(log, segment) for segment in LogReader(folder).segments()]
         if is_recorded(folder):
             recorded.add(log)
@@ -108,6 +114,6 @@ def _row(log: str, damage: Damage) -> dict[str, Any]:
 
 def _add(row: Any, found: Files) -> None:
     found.violations.append(Violation(DAMAGE, (row["log"],), row["first"], row["text"]))
-    found.damaged.append(Path(row["path"]))
+    found.damaged.append(row["path"] if is_url(row["path"]) else Path(row["path"]))
     if row["first"] is not None:
         found.lost.setdefault(row["log"], []).append((row["first"], row["last"]))
