@@ -9,10 +9,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pytest
 import trio
+from msgspec import structs
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
+from groupcomm.clocks.stamp import ViewId
 from groupcomm.errors import ConfigError
-from groupcomm.events import Message, Ordered
+from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_client.committed import Batch, committed
@@ -243,8 +245,9 @@ async def test_a_session_that_ends_in_the_middle_is_followed_by_another(
     async def ends_in_a_transition(self: Connection, *args: Any, **kwargs: Any) -> Any:
         nonlocal ends
         ordered = await send(self, *args, **kwargs)
-        ends += 1
-        return Ordered(number=1, position=ordered.position, transitional=ends == 1)
+        is_end = kwargs["level"] is ServiceLevel.SAFE
+        ends += is_end
+        return structs.replace(ordered, transitional=is_end and ends == 1)
 
     async def is_broken_off(self: Connection, *args: Any, **kwargs: Any) -> int:
         nonlocal calls
@@ -267,6 +270,26 @@ async def test_a_session_that_ends_in_the_middle_is_followed_by_another(
     assert [row.index for row in first.rows] == [*range(3000)]
     assert [row.message.data for row in second.rows] == [b"end"]
     assert second.missed == ()
+
+
+async def test_a_batch_that_a_new_view_divides_is_sent_again(
+    tmp_path: Path, cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Daemons that came with the view in which it ended lack what was sent before."""
+    staging, manifest = staged(tmp_path, 0, [b"x"])
+    options = SinkOptions(staging=tmp_path, address=cluster.address("a"), timeout_s=20)
+    send = Connection.multicast_ordered
+    levels: list[ServiceLevel] = []
+
+    async def begins_before_the_view(self: Connection, *args: Any, **kwargs: Any) -> Any:
+        ordered = await send(self, *args, **kwargs)
+        levels.append(kwargs["level"])
+        before = ordered.position._replace(view=ViewId(0, "before", 0))
+        return ordered if len(levels) > 1 else structs.replace(ordered, position=before)
+
+    monkeypatch.setattr(Connection, "multicast_ordered", begins_before_the_view)
+    await publish(manifest, partial(staging.rows, manifest), options)
+    assert levels == [ServiceLevel.AGREED, ServiceLevel.SAFE] * 2
 
 
 async def test_after_some_attempts_the_query_fails(

@@ -260,7 +260,7 @@ def _views(found: Figures) -> str:
         '<p class="told">Transition: from the end of the old view\'s regular part to the new view.'
         " Silence: from the last message in the old view to the first one in the new.</p>"
     )
-    head = ["log", "second", "daemons", "came", "went", "", "transition (ms)", "silence (ms)"]
+    head = ["log", "second", "daemons", "came", "went", "part", "transition (ms)", "silence (ms)"]
     begin = (found.begin_us or 0) / 1e6
     body = [
         (

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, SessionEnded
+from groupcomm.events import Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm_client import ConnectOptions, connect
 from groupcomm_client.committed.markers import (
@@ -108,11 +109,13 @@ async def _connected(manifest: Manifest, options: SinkOptions) -> AsyncIterator[
 async def _send(
     connection: Connection, manifest: Manifest, rows: Iterator[pa.RecordBatch], options: SinkOptions
 ) -> bool:
-    """Send the batch; return whether all daemons of the view have it."""
+    """Send the batch; return whether all daemons of the view have it.
+
+    They have it if begin and end have their places in the regular part of one view. In a view that
+    began in between are daemons that lack what was sent before.
+    """
     groups = manifest.groups
-    to = tuple(groups)
-    with trio.fail_after(options.timeout_s):
-        await _mark(connection, to, Begin(manifest.query, manifest.batch), ServiceLevel.AGREED)
+    begin = await _mark(connection, manifest, Begin(manifest.query, manifest.batch), options)
     for batch in rows:
         columns = [batch[name].to_pylist() for name in batch.schema.names]
         for (names, type_), run in groupby(zip(*columns, strict=True), key=_destination):
@@ -120,12 +123,9 @@ async def _send(
                 await connection.multicast_many(
                     names, [data for *_, data in run], level=options.level, type=type_
                 )
-    end = End(manifest.query, manifest.batch, groups, manifest.after)
-    with trio.fail_after(options.timeout_s):
-        ordered = await connection.multicast_ordered(
-            to, encode_marker(end), level=ServiceLevel.SAFE, type=TYPE
-        )
-    return not ordered.transitional
+    last = End(manifest.query, manifest.batch, groups, manifest.after)
+    end = await _mark(connection, manifest, last, options, ServiceLevel.SAFE)
+    return not end.transitional and end.position.view == begin.position.view
 
 
 def _destination(row: tuple[Any, ...]) -> tuple[list[str], int]:
@@ -133,9 +133,17 @@ def _destination(row: tuple[Any, ...]) -> tuple[list[str], int]:
 
 
 async def _mark(
-    connection: Connection, to: tuple[str, ...], marker: Marker, level: ServiceLevel
-) -> None:
-    await connection.multicast(to, encode_marker(marker), level=level, type=TYPE)
+    connection: Connection,
+    manifest: Manifest,
+    marker: Marker,
+    options: SinkOptions,
+    level: ServiceLevel = ServiceLevel.AGREED,
+) -> Ordered:
+    """Send a marker; return its place."""
+    with trio.fail_after(options.timeout_s):
+        return await connection.multicast_ordered(
+            tuple(manifest.groups), encode_marker(marker), level=level, type=TYPE
+        )
 
 
 QUERY: Final = "sql.streaming.queryId"

@@ -4,7 +4,8 @@
 
 A recorder writes the log of group IN; a streaming query reads it, changes the rows and sends them
 to group OUT. Killed, with SIGKILL, in an order that the seed gives: the driver, executors, Python
-workers of both, and the recorder of IN; the driver often while a batch is being published. Checked:
+workers of both, the recorder of IN, and the daemon of driver and recorder; the driver and the
+daemon often while a batch is being published. Checked:
 a receiver of OUT at another daemon has got each row of the log of IN once, in their order,
 and so has the log of OUT. Ends with a line of JSON.
 """
@@ -47,7 +48,7 @@ from tests.verification.campaigns.spark_program import TAIL
 NAMES: Final = ("alfa", "bravo")
 IN, OUT = "in", "out"
 
-KINDS: Final = ("driver", "executor", "python", "recorder")
+KINDS: Final = ("driver", "executor", "python", "recorder", "daemon")
 
 PATIENCE_S: Final = 180.0
 """The time after which a started program works, on a busy machine."""
@@ -55,8 +56,9 @@ PATIENCE_S: Final = 180.0
 CALM_S: Final = 3.0
 """From one kill to the next at most, once the query has made progress."""
 
-LEAD: Final = 5000
-"""The most rows by which the sender is ahead of the receiver: the query reads a file at a time."""
+LEAD: Final = 5
+"""The most batches by which the sender is ahead of the receiver: the query reads a file at a
+time."""
 
 SEAL: Final = ("--seal-s", "2", "--sync-ms", "20", "--json")
 
@@ -64,7 +66,11 @@ SEAL: Final = ("--seal-s", "2", "--sync-ms", "20", "--json")
 class Campaign:
     """All programs, and the rows that the receiver got."""
 
-    def __init__(self, folder: Path, cluster: LocalCluster, spark: SparkCluster, seed: int) -> None:
+    def __init__(
+        self, folder: Path, cluster: LocalCluster, spark: SparkCluster, rows: int, seed: int
+    ) -> None:
+        self.rows = rows  # of a batch
+        self.cluster = cluster
         self.rng = Random(seed)
         self.logs = {group: folder / group for group in (IN, OUT)}
         self.checkpoint = folder / "checkpoint"
@@ -82,7 +88,7 @@ class Campaign:
             [
                 *("--master", spark.master, "--log", str(self.logs[IN]), "--group", OUT),
                 *("--address", self.addresses["alfa"], "--checkpoint", str(self.checkpoint)),
-                *("--stderr", str(folder / "driver.log")),
+                *("--stderr", str(folder / "driver.log"), "--rows", str(rows)),
             ],
         )
         self.batches = self.begun = 0
@@ -111,7 +117,7 @@ class Campaign:
         with self.sending:
             async with connect(self.addresses["bravo"]) as connection:
                 while True:
-                    while self.given and number - _number(self.given[-1]) > LEAD:
+                    while self.given and number - _number(self.given[-1]) > LEAD * self.rows:
                         await trio.sleep(0.1)
                     some = [f"row {number + at}".encode() for at in range(20)]
                     await connection.multicast_many(IN, some)
@@ -163,16 +169,30 @@ class Campaign:
             await self.recorders[IN].start(nursery)
         elif kind == "driver":
             await self._kill_driver()
+        elif kind == "daemon":
+            await self._kill_daemon()
         else:
             self._kill_one(kind)
         self.killed[kind] += 1
 
-    async def _kill_driver(self) -> None:
+    async def _while_it_publishes(self) -> None:
+        """Wait for the middle of a batch, often."""
         if self.rng.random() < 0.7:
             before = self.begun
             with suppress(DidNotHappen):
                 await until("it publishes", lambda: self.begun > before, 20)
         self.while_publishing += self.open
+
+    async def _kill_daemon(self) -> None:
+        await self._while_it_publishes()
+        daemon = self.cluster[NAMES[0]]
+        daemon.kill()
+        await daemon.ended()
+        await trio.sleep(self.rng.uniform(0, CALM_S))
+        await daemon.start()
+
+    async def _kill_driver(self) -> None:
+        await self._while_it_publishes()
         java = below(self.driver.pid, b"org.apache.spark")[:1]
         # Its Python workers die with it, as by a crash of the host, or live on and publish.
         for pid in below(self.driver.pid) if self.rng.random() < 0.5 else java:
@@ -288,13 +308,13 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-async def run(folder: Path, kinds: list[str], rate: float, seed: int) -> dict[str, Any]:
+async def run(folder: Path, kinds: list[str], rate: float, rows: int, seed: int) -> dict[str, Any]:
     """Run it; return the results."""
     began = time.monotonic()
     with spark_cluster(folder, 2) as spark, ExitStack() as stack:
         async with LocalCluster(NAMES) as cluster, trio.open_nursery() as nursery:
             await cluster.settle(NAMES)
-            campaign = Campaign(folder, cluster, spark, seed)
+            campaign = Campaign(folder, cluster, spark, rows, seed)
             stack.callback(campaign.close)
             campaign.rng.shuffle(kinds)
             await campaign.begin(rate, nursery)
@@ -314,6 +334,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Each row once through a streaming query.")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
+    parser.add_argument("--rows", type=int, default=1000, help="the most rows of a batch")
     parser.add_argument("--only", choices=KINDS, help="kill nothing else")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="leave all files, and tell where")
@@ -321,7 +342,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder = Path(mkdtemp(prefix="groupcomm-"))
     kinds = [options.only or KINDS[number % len(KINDS)] for number in range(options.kills)]
     try:
-        found = trio.run(run, folder, kinds, options.rate, options.seed)
+        found = trio.run(run, folder, kinds, options.rate, options.rows, options.seed)
         print(json.dumps(found | ({"folder": str(folder)} if options.keep else {})))
         return 1 if found["violations"] else 0
     finally:

@@ -26,9 +26,6 @@ CONFIG: Final = {
 TAIL: Final = "." * 4000
 """The tail of each row: publishing a batch then takes long enough to kill a driver meanwhile."""
 
-ROWS: Final = 1000
-"""The most rows of the log in a batch."""
-
 
 def tell(**happened: Any) -> None:
     print(json.dumps(happened), flush=True)
@@ -38,7 +35,7 @@ def start_query(options: argparse.Namespace) -> Any:
     spark = open_session(options.master, name="exactly once", memory="512m", config=CONFIG)
     log = spark.readStream.format("groupcomm").options(kinds="message", columns="data")
     return (
-        log.option("maxRowsPerBatch", ROWS)
+        log.option("maxRowsPerBatch", options.rows)
         .load(options.log)
         .selectExpr(f"concat(upper(CAST(data AS STRING)), '{TAIL}') AS data")
         .writeStream.format("groupcomm")
@@ -54,6 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     for name in ("master", "log", "address", "group", "checkpoint", "stderr"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--rows", required=True, help="the most rows of the log in a batch")
     options = parser.parse_args()
     os.dup2(os.open(options.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     try:
