@@ -8,9 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
+import pyarrow.parquet as pq
+
 from groupcomm_log.disk import Disk
+from groupcomm_log.names import Segment, sealed_name
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import MESSAGE, Offset, rows_of
+from groupcomm_log.sealed import crc_of
 from groupcomm_log.writer import LogWriter
 
 open_log: Final = partial(LogWriter, step=lambda: 1)
@@ -122,3 +126,11 @@ class FailingDisk(Disk):
     def remove(self, path: Path) -> None:
         self._try("remove")
         super().remove(path)
+
+
+def without_a_column(segment: Segment) -> None:
+    """Make a sealed file one of an earlier release, which had no `vs_set`."""
+    assert segment.last is not None
+    pq.write_table(pq.read_table(segment.path).drop_columns(["vs_set"]), segment.path)
+    name = sealed_name(segment.first, segment.last.row, crc_of(segment.path))
+    segment.path.rename(segment.path.with_name(name))

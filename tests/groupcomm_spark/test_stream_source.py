@@ -13,6 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 
+from groupcomm_log.compaction import compact
 from groupcomm_log.errors import LogRemoved, LogReplaced
 from groupcomm_log.names import list_segments
 from groupcomm_log.writer import LogWriter
@@ -20,7 +21,7 @@ from groupcomm_spark.errors import plain
 from groupcomm_spark.reading.options import parse_options
 from groupcomm_spark.reading.readers import StreamReader
 from groupcomm_spark.streams import TaskReader, read_stream, read_tasks
-from tests.groupcomm_log.make import QuickDisk, contents, crash
+from tests.groupcomm_log.make import QuickDisk, contents, crash, without_a_column
 from tests.groupcomm_spark.test_source import make_epoch, write
 
 STARTS = 12
@@ -120,6 +121,41 @@ def test_streams_of_tasks_and_of_rows_go_on_where_the_other_was(
     query = Query(spark, tmp_path, by_tasks=True)
     query.run()
     assert [row["row"] for row in query.rows] == [*range(13, 21)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by_tasks", [False, True])
+def test_a_query_goes_on_after_compaction_retention_and_a_new_column(
+    spark: SparkSession, tmp_path: Path, by_tasks: bool
+) -> None:
+    """A batch that a crash interrupted comes again with the same rows, from other files."""
+    folder = tmp_path / "log"
+    make_epoch(folder, [3, 4]).close()
+    for segment in list_segments(folder):
+        without_a_column(segment)
+
+    def run(**options: str) -> list[list[int]]:
+        return Query(spark, tmp_path, by_tasks=by_tasks, **options).run()
+
+    def forget(*names: str) -> None:
+        for path in (tmp_path / "checkpoint" / name for name in names):
+            path.unlink()
+            path.with_name(f".{path.name}.crc").unlink()
+
+    assert run(maxRowsPerBatch="5") == [[0, 1, 2, 3, 4], [5, 6]]
+    make_epoch(folder, [2, 3]).close()
+    assert run() == [[7, 8, 9, 10, 11]]
+    forget("commits/2")
+    compact(folder, disk=QuickDisk(), wait=lambda: None)
+    make_epoch(folder, [2]).close()
+    assert len(list_segments(folder)) == 3
+    assert run() == [[7, 8, 9, 10, 11], [12, 13]]
+    for segment in list_segments(folder)[:2]:
+        segment.path.unlink()
+    assert run() == []
+    forget("commits/2", "commits/3", "offsets/3")
+    with pytest.raises(StreamingQueryException, match="rows 7 to 11 were removed before they"):
+        run()
 
 
 @pytest.mark.long
