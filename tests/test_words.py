@@ -15,7 +15,7 @@ RETIRED = frozenset(
 )
 """Words of an earlier version; docs/glossary.md has those that replaced them."""
 
-WITHIN = frozenset("facts operation outside patience seat told verbs".split())  # noqa: SIM905
+WITHIN = frozenset("facts outside patience seat told verbs".split())  # noqa: SIM905
 """Those of them that parameters and variables still have: no further ones come."""
 
 NO_VERBS = frozenset(("A", "All", "An", "How", "Its", "The", "What", "Whether", "Who", "Whom"))

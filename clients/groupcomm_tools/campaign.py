@@ -141,11 +141,6 @@ def replay_command(seed: int, options: Options, command: str = "groupcomm simula
         words.append(f"--faults {options.faults}")
     if options.suite is not None:
         words.append(f"--suite {options.suite}")
-    for name in ("rosters", "versions", "targets", "segments", "byzantine"):
-        if getattr(options, name):
-            words.append(f"--{name}")
-    if options.attackers:
-        words.append(f"--attacker {','.join(options.attackers)}")
     return " ".join(words)
 
 

@@ -7,18 +7,17 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 import attrs
 import msgspec
 
 from groupcomm.engine.segmentation import BUNDLE_PACKET_BYTES
-from groupcomm.sim.byzantine.run import Byzantine
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.checkers.survivors import Survivors
-from groupcomm.sim.cluster.cluster import Cluster, NoMeeting, RostersDiffer
+from groupcomm.sim.checkers.report import Violation
+from groupcomm.sim.cluster.cluster import Act, Cluster, NoAgreement
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.observer import Observer
-from groupcomm.sim.rough_programs import RoughPrograms
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.vanishing import DAEMON_TIMEOUT_S, Vanishing
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
@@ -132,8 +131,7 @@ class Finding:
     """A property that does not hold in a run.
 
     Attributes:
-        property: the property's id; ``assert`` if a core broke an invariant of its own,
-            ``attacker`` if an attacker got data that its role must not get.
+        property: the property's id; ``assert`` if a core broke an invariant of its own.
         text: the violation, with the identities involved.
         evidence: readable events that prove it.
     """
@@ -186,48 +184,66 @@ def run_seed(
         write: accepts the trace as JSON lines, some at a time.
         observe: makes a further check of the run; None for none.
     """
+    assert type(options) is Options, f"{type(options).__name__} has what this run would ignore"
     return run(draw_settings(seed, options), write, observe)
+
+
+class Checks(Protocol):
+    """The checks of one trace, such as `Checkers`."""
+
+    def feed(self, event: TraceEvent) -> None:
+        """Check the next event."""
+
+    def finish(self) -> None:
+        """Check the end of the trace."""
+
+    @property
+    def violations(self) -> Sequence[Violation]:
+        """Return the violations so far."""
 
 
 def run(
     settings: Settings,
     write: Callable[[bytes], object] | None = None,
     observe: Callable[[], Observer] | None = None,
+    *,
+    make_cluster: type[Cluster] = Cluster,
+    make_checks: Callable[[], Checks] = Checkers,
+    play: Callable[[Cluster, Workload, Checks], None] | None = None,
 ) -> RunResult:
     """Run with these settings: load and faults, then quiet until nothing changes, then the checks.
 
     A run stops early when a checker finds something, or a core or a session breaks one of its
     invariants.
+
+    Args:
+        settings: the settings.
+        write: accepts the trace as JSON lines, some at a time.
+        observe: makes a further check of the run; None for none.
+        make_cluster: makes the cluster.
+        make_checks: makes the checks of the trace.
+        play: runs all that happens; None for the usual course.
     """
-    checkers = Survivors() if settings.liars else Checkers()
-    observer = None if settings.liars or observe is None else observe()  # a liar does as it likes
+    checkers = make_checks()
+    observer = None if observe is None else observe()
     recorder = Recorder(_check_by(checkers, observer), write)
     findings: list[Finding] = []
-    cluster = Cluster(settings, recorder.record, start=False, observer=observer)
+    cluster = make_cluster(settings, recorder.record, start=False, observer=observer)
     workload = make_workload(cluster)
     try:
-        if isinstance(checkers, Survivors):
-            Byzantine(cluster, workload, checkers).play()
-        else:
-            _play(cluster, workload, checkers)
+        (play or _play)(cluster, workload, checkers)
     except CoreFailure as failure:
         findings.append(Finding(property="assert", text=str(failure)))
-    except RostersDiffer as found:
-        findings.append(Finding(property="Q4", text=str(found)))
-    except NoMeeting as found:
-        findings.append(Finding(property="L6", text=str(found)))
+    except NoAgreement as found:
+        findings.append(Finding(property=found.property, text=str(found)))
     except AssertionError as error:  # raised by a client's session
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:
         checkers.finish()
-    findings += _found_by_the_cluster(cluster)
+    observed = observer.violations if observer else ()
     findings += [
-        Finding(
-            property=found.property,
-            text=found.text,
-            evidence=tuple(map(readable, found.events)),
-        )
-        for found in (*checkers.violations, *(observer.violations if observer else ()))
+        Finding(property=each.property, text=each.text, evidence=tuple(map(readable, each.events)))
+        for each in (*cluster.violations(), *checkers.violations, *observed)
     ]
     trace_hash = recorder.trace_hash()
     return RunResult(
@@ -244,27 +260,7 @@ def run(
     )
 
 
-def _found_by_the_cluster(cluster: Cluster) -> list[Finding]:
-    """Return what the checks of rosters and versions, and the attackers, have found."""
-    if cluster.settings.rosters:
-        given_up = set() if cluster.operator is None else cluster.operator.given_up
-        ends = [(cluster.daemons[index].name, cluster.daemons[index]) for index in cluster.core]
-        cluster.roster_checker.finish(
-            ((name, host.core.config.roster) for name, host in ends if host.process is not None),
-            (kept for kept in cluster.kept_rosters if kept and kept.id not in given_up),
-        )
-    found = list(cluster.roster_checker.violations)
-    if cluster.settings.versions:
-        found += cluster.version_checker.violations
-    return [
-        *(Finding(property=each.property, text=each.text) for each in found),
-        *(Finding(property="attacker", text=text) for text in cluster.attackers.breaches),
-    ]
-
-
-def _check_by(
-    checkers: Checkers | Survivors, observer: Observer | None
-) -> Callable[[TraceEvent], None]:
+def _check_by(checkers: Checks, observer: Observer | None) -> Callable[[TraceEvent], None]:
     """Return the function that has an event checked."""
     if observer is None:
         return checkers.feed
@@ -293,11 +289,11 @@ def make_workload(cluster: Cluster) -> Workload:
         settings.packet_limit if settings.paths is None else BUNDLE_PACKET_BYTES,
         2 * interval_us if settings.faults.storm else interval_us,  # the storm doubles the load
         fresh_names=settings.faults.vanish_s > 0.0,
-        readers=not settings.versions,
+        readers=settings.readers,
     )
 
 
-def _play(cluster: Cluster, workload: Workload, checkers: Checkers) -> None:
+def _play(cluster: Cluster, workload: Workload, checkers: Checks) -> None:
     """Run faults and load, healing, load, and the last word; stop at the first finding."""
     settings = cluster.settings
     cluster.start(form=not settings.faults.cold_s)
@@ -324,21 +320,19 @@ def _play(cluster: Cluster, workload: Workload, checkers: Checkers) -> None:
     cluster.settle()
 
 
-def _rough_acts(cluster: Cluster, workload: Workload) -> list[Storm | RoughPrograms | Vanishing]:
+def _rough_acts(cluster: Cluster, workload: Workload) -> list[Act]:
     """Begin what the settings have programs suffer and do besides their load."""
-    settings, acts = cluster.settings, list[Storm | RoughPrograms | Vanishing]()
+    settings, acts = cluster.settings, list[Act]()
     if settings.faults.storm:
         acts.append(Storm(cluster.loop, random_for(settings.seed, "storm"), workload))
-    if settings.targets:
-        rng = random_for(settings.seed, "rough programs")
-        acts.append(RoughPrograms(cluster.loop, rng, cluster.connect, cluster.up))
+    acts += cluster.further_acts()
     if longest_s := settings.faults.vanish_s:
         rng = random_for(settings.seed, "vanishing")
         acts.append(Vanishing(cluster.loop, rng, workload, longest_s))
     return acts
 
 
-def _run(cluster: Cluster, seconds: float, checkers: Checkers) -> bool:
+def _run(cluster: Cluster, seconds: float, checkers: Checks) -> bool:
     """Let time pass until a checker finds something; return whether none did."""
     end = cluster.loop.now + microseconds(seconds)
     while cluster.loop.now < end and not checkers.violations:

@@ -1,6 +1,6 @@
 """Settings of one run: the command line fixes some, the seed draws the rest."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice, pairwise
 from random import Random
 from typing import Final, TypeAlias
@@ -11,16 +11,6 @@ from groupcomm.config.core import CoreConfig, CounterStarts, Timing, Windows
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError
 from groupcomm.session.daemon_session import SessionLimits
-from groupcomm.sim.attackers.roles import (
-    EPOCHS_S,
-    NOTHING,
-    check_roles,
-    draw_epoch_s,
-    draw_evicted,
-    draw_unit_us,
-    least_suite,
-)
-from groupcomm.sim.byzantine.liar import Lying, draw_liars, draw_lying
 from groupcomm.sim.faults.faults import Faults, draw_faults, fault_names
 from groupcomm.sim.network.links import (
     TOPOLOGIES,
@@ -32,7 +22,7 @@ from groupcomm.sim.network.links import (
     joined,
     longest_way_s,
 )
-from groupcomm.sim.network.segments import SitePaths, draw_paths
+from groupcomm.sim.network.segments import SitePaths
 from groupcomm.sim.virtual_time import random_for
 
 Sites: TypeAlias = tuple[tuple[int, ...], ...]
@@ -97,16 +87,9 @@ class Options:
             faults.py.
         duration_s: simulated seconds with faults and load, before everything settles.
         suite: the suite that protects datagrams, 0 to 2; None draws 0 or 1 for each seed.
-        byzantine: whether a daemon of the cluster lies.
-        attackers: the roles of attackers that take part, see attackers/roles.py.
-        rosters: whether operators add and remove daemons.
-        versions: whether each start of a daemon may be one of another release.
-        targets: whether packets of chosen kinds are lost, held, copied or late, and programs are
-            rough; datagrams are not encrypted then, so that the network knows their kinds.
-        segments: whether large packets travel in segments, over paths of several sizes.
 
     Raises:
-        ConfigError: an option has no such value, or two options exclude each other.
+        ConfigError: an option has no such value.
     """
 
     daemons: int | None = None
@@ -114,12 +97,6 @@ class Options:
     faults: str = "all"
     duration_s: float = 10.0
     suite: int | None = None
-    byzantine: bool = False
-    attackers: tuple[str, ...] = ()
-    rosters: bool = False
-    versions: bool = False
-    targets: bool = False
-    segments: bool = False
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -131,32 +108,6 @@ class Options:
             raise ConfigError(f"sites is {self.sites}; there are 1 to {most}, one daemon each")
         if self.suite not in (None, 0, 1, 2):
             raise ConfigError(f"suite is {self.suite}; it must be 0, 1 or 2")
-        check_roles(self.attackers, self.suite, self.daemons)
-        if self.rosters and (self.byzantine or self.attackers):
-            raise ConfigError(
-                "rosters together with a daemon that lies or with an attacker: a lying daemon can"
-                " remove others, so nothing could be checked; run one of them"
-            )
-        if self.versions and (self.byzantine or self.attackers):
-            raise ConfigError(
-                "versions together with a daemon that lies or with an attacker: a lying daemon lies"
-                " about its versions, too, so nothing could be checked; run one of them"
-            )
-        if self.targets and (self.suite or self.attackers):
-            raise ConfigError(
-                "targets together with encryption or an attacker: the network could not know the"
-                " kinds of packets; run one of them"
-            )
-        if self.segments and (self.targets or self.byzantine):
-            raise ConfigError(
-                "segments together with targets or a daemon that lies: both are for whole"
-                " datagrams; run one of them"
-            )
-        if self.byzantine and self.attackers:
-            raise ConfigError(
-                "byzantine together with an attacker: a lying daemon does everything "
-                "that an attacker must not, so nothing could be checked; run one of them"
-            )
         if not self.duration_s > 0:
             raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
 
@@ -196,16 +147,9 @@ class Settings:
         silence: whether faults continue after the load, until one last message; otherwise they end
             under load.
         core: the daemons that must agree in the end, by index; empty for all.
-        liars: the daemons that lie, by index; the core then consists of others.
-        lying: the lies that they send.
-        attackers: the roles of attackers that take part.
-        evicted: the daemon that is evicted, by index; None for none.
-        epoch_s: the time for which a daemon seals with the same keys, in seconds.
-        rosters: whether operators add and remove daemons.
-        versions: whether each start of a daemon may be one of another release.
-        targets: whether packets of chosen kinds suffer, and programs are rough.
         paths: what the paths within sites carry; None if no packet travels in segments.
-        spares: the daemons that the first roster does not have, by index.
+        readers: whether some programs join groups without their views, which daemons of earlier
+            releases do not know.
         pace: the factor by which the token timeout and the interval of beacons are longer than
             usual: daemons at rest then send that much less.
     """
@@ -233,16 +177,8 @@ class Settings:
     calm_s: float = 6.0
     silence: bool = False
     core: tuple[int, ...] = ()
-    liars: tuple[int, ...] = ()
-    lying: Lying = attrs.field(factory=Lying)
-    attackers: tuple[str, ...] = ()
-    evicted: int | None = None
-    epoch_s: float = EPOCHS_S[0]
-    rosters: bool = False
-    versions: bool = False
-    targets: bool = False
     paths: SitePaths | None = None
-    spares: tuple[int, ...] = ()
+    readers: bool = True
     pace: float = 1.0
 
     def __attrs_post_init__(self) -> None:
@@ -254,8 +190,16 @@ class Settings:
         return sum(map(len, self.sites))
 
 
-def draw_settings(seed: int, options: Options) -> Settings:
-    """Draw the settings that `options` leave open."""
+def draw_settings(
+    seed: int, options: Options, change: Callable[[Faults], Faults] = lambda drawn: drawn
+) -> Settings:
+    """Draw the settings that `options` leave open.
+
+    Args:
+        seed: the seed.
+        options: the settings that are fixed.
+        change: changes the drawn faults, before what depends on them is drawn.
+    """
     rng = random_for(seed, "settings")
     sites = _draw_sites(rng, seed, options)
     several = len(sites) > 1
@@ -265,22 +209,12 @@ def draw_settings(seed: int, options: Options) -> Settings:
         random_for(seed, "link fault settings") if several else None,
         random_for(seed, "host fault settings") if options.faults != "all" else None,
     )
+    faults = change(faults)
     daemons = sum(map(len, sites))
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
     duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
-    liars = draw_liars(random_for(seed, "liars"), daemons) if options.byzantine else ()
-    if options.rosters:  # files do not count any more
-        faults = attrs.evolve(faults, files=False)
-    if options.targets:
-        faults = attrs.evolve(faults, attacker=False)
-    if NOTHING in options.attackers:
-        faults = attrs.evolve(faults, attacker=True)
     # An attacker without a key can forge a checksum, so attackers meet encrypted datagrams only.
     sealed = 1 if faults.attacker or rng.random() < 0.25 else 0
-    evicted = draw_evicted(random_for(seed, "evicted"), options.attackers, daemons)
-    core = _draw_core(random_for(seed, "core"), daemons, liars, evicted)
-    if options.rosters:
-        core = tuple(range(daemons))  # which daemons these are in the end is up to the operators
     return Settings(
         seed=seed,
         sites=sites,
@@ -290,8 +224,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
         leave_timeout_s=random_for(seed, "leaving").choice(LEAVE_TIMEOUTS_S),
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
-        suite=_suite_of(options, sealed),
-        packet_limit=_usual_packets(rng.choice((1340, 1340, 1340, 8000)), options),
+        suite=sealed if options.suite is None else options.suite,
+        packet_limit=rng.choice((1340, 1340, 1340, 8000)),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
@@ -301,35 +235,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
         calm_s=max(SHORTEST_CALM_S, duration_s / MOST_CALMS)
         * 4 ** random_for(seed, "calm").random(),
         silence=random_for(seed, "silence").random() < 0.5,
-        core=reachable_core(core, sites, links),
-        liars=liars,
-        lying=draw_lying(random_for(seed, "lying")) if liars else Lying(),
-        attackers=options.attackers,
-        evicted=evicted,
-        epoch_s=draw_epoch_s(random_for(seed, "epochs"), options.attackers),
-        unit_us=draw_unit_us(random_for(seed, "units"), options.attackers),
-        rosters=options.rosters,
-        versions=options.versions,
-        targets=options.targets,
-        paths=_draw_paths(seed, options),
-        spares=draw_spares(random_for(seed, "spares"), sites) if options.rosters else (),
+        core=reachable_core(draw_core(seed, daemons), sites, links),
     )
-
-
-def _draw_paths(seed: int, options: Options) -> SitePaths | None:
-    if not options.segments:
-        return None
-    return draw_paths(random_for(seed, "paths"), may_be_narrow=not options.versions)
-
-
-def _usual_packets(drawn: int, options: Options) -> int:
-    return CoreConfig().packet_limit if options.segments else drawn
-
-
-def _suite_of(options: Options, drawn: int) -> int:
-    if options.targets:
-        return 0
-    return max(drawn, least_suite(options.attackers)) if options.suite is None else options.suite
 
 
 def plain_settings(
@@ -379,20 +286,12 @@ def _draw_sites(rng: Random, seed: int, options: Options) -> Sites:
     return draw_sites(random_for(seed, "sites"), options.sites, options.daemons)
 
 
-def _draw_core(
-    rng: Random, daemons: int, liars: tuple[int, ...], evicted: int | None
-) -> tuple[int, ...]:
-    """Return all daemons more often than not, otherwise any of them; never one that is evicted or
-    lies."""
-    if liars:
-        return tuple(daemon for daemon in range(daemons) if daemon not in liars)
+def draw_core(seed: int, daemons: int) -> tuple[int, ...]:
+    """Return the daemons that must agree in the end: all more often than not, otherwise any."""
+    rng = random_for(seed, "core")
     if rng.random() < ALL_AGREE_SHARE:
-        core = list(range(daemons))
-    else:
-        core = sorted(rng.sample(range(daemons), rng.randint(1, daemons)))
-    if evicted in core:
-        core.remove(evicted)
-    return tuple(core) or tuple(index for index in range(daemons) if index != evicted)
+        return tuple(range(daemons))
+    return tuple(sorted(rng.sample(range(daemons), rng.randint(1, daemons))))
 
 
 def _draw_starts(rng: Random, bits: int) -> CounterStarts:
@@ -406,14 +305,6 @@ def _draw_start(rng: Random, bits: int) -> int:
     bits."""
     below = int(10 ** rng.uniform(0.0, 2.0))
     return 2**bits - below if bits else 0
-
-
-def draw_spares(rng: Random, sites: Sites) -> tuple[int, ...]:
-    """Return daemons that the first roster does not have; it has one of each site at least."""
-    found: list[int] = []
-    for site in sites:
-        found += rng.sample(site, rng.randint(0, len(site) - 1))
-    return tuple(sorted(found))
 
 
 def split_evenly(daemons: int, sites: int) -> Sites:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from groupcomm.sim.attackers.roles import ENTITLED, ROLES
+from tests.verification.simulation.attackers.roles import ENTITLED, ROLES
 
 TESTS: Final = Path(__file__).parents[1]
 PAGE: Final = (TESTS.parent / "docs" / "security.md").read_text()

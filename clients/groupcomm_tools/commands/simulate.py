@@ -8,11 +8,12 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import natural, one_or_more, positive
-from groupcomm.sim.attackers.roles import ROLES, parse_roles
 from groupcomm.sim.faults.faults import FAULT_NAMES
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import MAX_DAEMONS, Options
@@ -34,7 +35,6 @@ SHOWN_FAILURES = 3
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     _add_what_runs(parser)
-    _add_who_takes_part(parser)
     _add_how_it_runs(parser)
     add_plan_options(parser)
 
@@ -85,43 +85,6 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_who_takes_part(parser: argparse.ArgumentParser) -> None:
-    roles = "; ".join(f"{role}: {what}" for role, what in ROLES.items())
-    parser.add_argument(
-        "--attacker",
-        action="append",
-        default=[],
-        metavar="ROLE,...",
-        help=f"an attacker in a role; {roles} (default: none, except for the fault attacker)",
-    )
-    parser.add_argument(
-        "--byzantine",
-        action="store_true",
-        help="a daemon of each cluster has the key and lies; the others are checked",
-    )
-    parser.add_argument(
-        "--rosters",
-        action="store_true",
-        help="operators add, move and remove daemons all the time",
-    )
-    parser.add_argument(
-        "--versions",
-        action="store_true",
-        help="each start of a daemon may be one of another release",
-    )
-    parser.add_argument(
-        "--targets",
-        action="store_true",
-        help="packets of chosen kinds are lost, held, copied or late, and programs are rough",
-    )
-    parser.add_argument(
-        "--segments",
-        action="store_true",
-        help="large packets travel in segments, over paths that carry more or less, or less than"
-        " systems say",
-    )
-
-
 def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="write everything that happened as JSON lines"
@@ -164,27 +127,34 @@ class RunSeed(Protocol):
         """Run one seed."""
 
 
-def run(
-    options: argparse.Namespace, run_one: RunSeed = run_seed, command: str = "groupcomm simulate"
-) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run all seeds; return 0 if every property holds in every run. With --topology, run a plan."""
     if options.topology is not None:
         refuse_for_plan(options, add_options)
         return run_plan(options)
     refuse_without_topology(options)
-    chosen = Options(
-        daemons=options.daemons,
-        sites=options.sites,
-        faults=options.faults,
-        duration_s=options.duration_s,
-        suite=options.suite,
-        byzantine=options.byzantine,
-        rosters=options.rosters,
-        versions=options.versions,
-        targets=options.targets,
-        segments=options.segments,
-        attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
-    )
+    return run_all(options, Options(**run_options(options)), run_seed, replay_command)
+
+
+def run_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of `Options`, as they were given."""
+    return {name: getattr(options, name) for name in attrs.fields_dict(Options)}
+
+
+def run_all(
+    options: argparse.Namespace,
+    chosen: Options,
+    run_one: RunSeed,
+    again: Callable[[int, Options], str],
+) -> int:
+    """Run all seeds, and print what happened; return 0 if every property holds in every run.
+
+    Args:
+        options: which seeds, how they run, and what is printed.
+        chosen: the options of all runs.
+        run_one: runs a seed.
+        again: returns the command that repeats the run of a seed.
+    """
     if options.trace is not None and len(options.seeds) > 1:
         raise ConfigError("--trace writes the trace of one run: give one seed, as in --seeds 7")
     if options.workers < 1:
@@ -201,7 +171,7 @@ def run(
         stopped = True
         say("stopped; so far:")
     for result in totals.failed[:SHOWN_FAILURES]:
-        show_failure(result, replay_command(result.settings.seed, chosen, command))
+        show_failure(result, again(result.settings.seed, chosen))
     _show_totals(totals, time.monotonic() - started, options.json)
     if stopped:
         return STOPPED

@@ -12,30 +12,26 @@
     print(anna.events)
 """
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from random import Random
+from typing import ClassVar, Protocol
 
 import attrs
 
-from groupcomm.config.core import CoreConfig, Rekeying, Timing
-from groupcomm.config.roster import Roster
+from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.gather import longest_silence_s
 from groupcomm.membership.states import MembershipState
-from groupcomm.sim.attackers.attackers import Attackers
-from groupcomm.sim.attackers.outsiders import KeylessAttacker
-from groupcomm.sim.attackers.roles import POLITE, rules_against
+from groupcomm.security.access import Access
+from groupcomm.sim.checkers.report import Violation
 from groupcomm.sim.checkers.rosters import RosterChecker
-from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.identities import daemon_names
-from groupcomm.sim.cluster.operator import Operator
 from groupcomm.sim.faults.configurations import is_alike, other_configs
 from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.faults.keyless import KeylessAttacker
 from groupcomm.sim.faults.schedule import FaultSchedule
-from groupcomm.sim.faults.targets import TargetedFaults
 from groupcomm.sim.network.links import longest_way_s
 from groupcomm.sim.network.network import Network
 from groupcomm.sim.observer import Observer
@@ -59,9 +55,6 @@ SETTLE_LIMIT_S = 60.0
 AGREE_LIMIT_S = 5.0
 """The time by which a core agrees on a view, if it ever does in time."""
 
-ROSTER_LIMIT_S = 60.0
-"""The time after all faults by which the daemons agree on a roster, unless there is a bug."""
-
 MEETING_LIMIT_S = 4.0
 """The time after all faults by which daemons meet although a disk was lost, is old or was copied:
 so long may it take until each knows which start of the others counts (L6), and some attempts."""
@@ -74,17 +67,32 @@ def ignore(event: TraceEvent) -> None:
     """Record nothing."""
 
 
-class RostersDiffer(Exception):
-    """The daemons of a run do not agree on a roster in the end."""
+class Act(Protocol):
+    """Something that happens again and again, from its making on."""
+
+    def stop(self) -> None:
+        """Do nothing more."""
 
 
-class NoMeeting(Exception):
+class NoAgreement(Exception):
+    """Daemons do not agree after all faults.
+
+    Attributes:
+        property: the id of the property that does not hold.
+    """
+
+    property = ""
+
+
+class NoMeeting(NoAgreement):
     """Daemons do not meet after all faults, as they know different starts of each other.
 
     Args:
         starts: the running starts.
         limit_s: the time after all faults, in seconds.
     """
+
+    property = "L6"
 
     def __init__(self, starts: Sequence[str], limit_s: float) -> None:
         super().__init__(
@@ -114,12 +122,11 @@ class Cluster:
         aside: indices of the hosts whose disks stay unwell then; they may be in the view, but need
             not.
         access: the rules of all daemons.
-        attackers: the attackers with the roles of the settings.
+        principal: the principal of its programs, by which the rules know them.
         roster_checker: checks the rosters of all daemons.
-        version_checker: checks the versions that all views use.
-        operator: changes the roster; None unless the settings ask for it.
-        kept_rosters: the roster of each host when all faults ended; None for that of the files.
     """
+
+    SETTINGS: ClassVar[type[Settings]] = Settings
 
     def __init__(
         self,
@@ -129,24 +136,24 @@ class Cluster:
         start: bool = True,
         observer: Observer | None = None,
     ) -> None:
+        assert type(settings) is self.SETTINGS, f"this cluster would ignore some of {settings}"
         self.settings = settings
         self.record = record
         self.observer = observer
         self.loop = Loop()
-        self.config = make_config(settings)
+        self.config = self.make_config()
         if observer is not None:
             observer.use_base(self.config.starts.stream)
-        self.access = rules_against(settings.attackers)
+        self.access, self.principal = Access(), ""
         self.identities: dict[DaemonId, str] = {}
         self.clients: list[SimulatedClient] = []
         self.roster_checker = RosterChecker()
-        self.version_checker = VersionChecker()
         names, sites = daemon_names(settings.daemons), sites_by_host(settings)
-        self.daemons: list[SimulatedHost] = []
         self.core: tuple[int, ...] = tuple(range(len(names)))
         self.aside: tuple[int, ...] = ()
-        for index, name in enumerate(names):
-            self.daemons.append(SimulatedHost(self, index, name, sites[index]))
+        self.daemons: Sequence[SimulatedHost] = [
+            self.make_host(index, name, sites[index]) for index, name in enumerate(names)
+        ]
         self.network = Network(
             self.loop,
             settings.seed,
@@ -160,17 +167,18 @@ class Cluster:
             near = [pair for pair in self.network.paths if sites[pair[0]] == sites[pair[1]]]
             self.network.narrow(near, paths.true_bytes)
         self._other_configs = other_configs(self._random("files"), self.config)
-        self.core = tuple(index for index in self.core if index not in settings.spares)
-        self.operator: Operator | None = None
-        self.kept_rosters: list[Roster | None] = []
         self._schedule: FaultSchedule | None = None
-        self._targets: TargetedFaults | None = None
         self._attacker: KeylessAttacker | None = None
-        self.attackers = Attackers(
-            self.loop, settings, self.config, self.network, self.daemons, record
-        )
         if start:
             self.start()
+
+    def make_config(self) -> CoreConfig:
+        """Return the common part of the configurations of all cores."""
+        return make_config(self.settings)
+
+    def make_host(self, index: int, name: str, site: int) -> SimulatedHost:
+        """Return a host."""
+        return SimulatedHost(self, index, name, site)
 
     def start(self, *, form: bool = True, faults: bool = True) -> None:
         """Start all daemons, and the faults.
@@ -178,7 +186,7 @@ class Cluster:
         Args:
             form: the faults begin once all daemons agree on a view; else they begin at once, and
                 so do the daemons, each at a time of its own.
-            faults: whether faults begin; else `begin_faults` has to be called for that.
+            faults: whether faults begin.
         """
         settings = self.settings
         if form:
@@ -189,16 +197,6 @@ class Cluster:
         else:
             self._start_faults(settings)
             self._boot(microseconds(settings.faults.cold_s))
-        self.attackers.start()
-        if settings.rosters:
-            quick = () if self._schedule is None else self._schedule.quick_faults
-            rng = self._random("operator")
-            self.operator = Operator(
-                self.loop, rng, self.daemons, settings.links, quick, self.config.daemons
-            )
-            self.roster_checker.on_first_use = self.operator.on_first_use
-            if faults:
-                self.operator.start()
 
     def _boot(self, within_us: int) -> None:
         rng = self._random("boots")
@@ -206,32 +204,9 @@ class Cluster:
             at = self.loop.now + int(rng.random() * within_us)
             self.loop.at(at, host.boot_now)
 
-    def begin_faults(
-        self, settings: Settings, part: str, spared: Collection[int] = ()
-    ) -> Counter[str]:
-        """Begin faults once more, after `rest`; operators go on as well.
-
-        Return the numbers of faults by name, which grow as faults happen.
-
-        Args:
-            settings: those of the cluster, except for the faults and the calm between them.
-            part: the name of this part of a long run, which has its own random sources.
-            spared: the hosts whose daemons and disks suffer nothing, by index.
-        """
-        for host in self.daemons:
-            host.meets_all = settings.rosters
-        self._start_faults(settings, part, spared)
-        schedule = self._schedule
-        if self.operator is not None:
-            self.operator.start(() if schedule is None else schedule.quick_faults)
-        return Counter() if schedule is None else schedule.counts
-
     def _start_faults(
         self, settings: Settings, part: str = "", spared: Collection[int] = ()
     ) -> None:
-        if settings.targets:
-            rng = self._random(f"targets{part}")
-            self._targets = TargetedFaults(self.loop, rng, self.network, settings.daemons)
         if settings.faults == Faults():
             return
         self._schedule = FaultSchedule(
@@ -283,10 +258,14 @@ class Cluster:
             origins=origins,
             daemon_timeout_s=daemon_timeout_s,
         )
-        client.principal = POLITE if self.access.restricts else ""
+        client.principal = self.principal
         self.clients.append(client)
         host.accept(client)
         return client
+
+    def further_acts(self) -> list[Act]:
+        """Begin and return what programs do besides the load: nothing."""
+        return []
 
     # ---- time and views ----
 
@@ -349,9 +328,6 @@ class Cluster:
             sick_share: the share of sick disks that stay sick; their daemons are not of
                 the core then, but run and hear it.
         """
-        self.attackers.on_heal()
-        if self.operator is not None:
-            core = self._settle_roster(self.operator)
         self.aside = self._stay_sick(sorted(core), sick_share)
         self.core = tuple(index for index in sorted(core) if index not in self.aside)
         for index in self.core:
@@ -363,28 +339,6 @@ class Cluster:
         self._cut_off(outside, inside)
         self._bring_back(inside)
         self.record(Heal(self.loop.now, self._running(self.core), self._running(self.aside)))
-
-    def rest(self) -> None:
-        """End all faults for now: all daemons run, with one configuration, and hear each other.
-
-        Operators change nothing until faults begin again.
-
-        Raises:
-            RostersDiffer: the daemons do not agree on a roster within the limit.
-            NoMeeting: they do not meet, as a disk has forgotten starts.
-        """
-        self.core = tuple(range(len(self.daemons)))
-        if self.operator is not None:
-            self.core = self._settle_roster(self.operator)
-            self.operator.rest()
-        for index in self.core:
-            self.daemons[index].disk.recover()
-        self._end_schedule()
-        self._schedule = self._targets = None
-        for path in self.network.paths.values():
-            path.ruled = None
-        self._end_attacker()
-        self._bring_back(set(self.core))
 
     def _bring_back(self, inside: set[int]) -> None:
         """Have the daemons of the core run, and run until all earlier faults are without effect.
@@ -398,7 +352,7 @@ class Cluster:
         for index in inside:
             self.daemons[index].on_end = lambda host, end: None
         for host in hosts:
-            host.other_config, host.meets_all = None, True
+            host.other_config = None
             if host.differs or not host.is_up:
                 host.kill()
                 host.boot()
@@ -428,66 +382,12 @@ class Cluster:
     def _end_schedule(self) -> None:
         if self._schedule is not None:
             self._schedule.end()
-        if self._targets is not None:
-            self._targets.end()
 
     def _end_attacker(self) -> None:
         if self._attacker is not None:
             self._attacker.stop()
             self.network.observers.remove(self._attacker.observe)
             self._attacker = None
-
-    def _settle_roster(self, operator: Operator) -> tuple[int, ...]:
-        """Run without faults until all daemons of the roster have it; return their hosts.
-
-        A change may still be under way, and a daemon that it removes is of no core.
-
-        Raises:
-            RostersDiffer: they do not agree on a roster within the limit.
-            NoMeeting: the same, and a disk of theirs has forgotten starts.
-        """
-        operator.stop()
-        self._end_schedule()
-        self.kept_rosters = [
-            host.disk.rosters.agreed if host.process is None else host.core.config.roster
-            for host in self.daemons
-            if not host.is_spare
-        ]
-        for host in self.daemons:
-            host.on_end = lambda host, end: None
-            host.disk.recover()
-            host.boot()
-        limit_s = ROSTER_LIMIT_S * self.settings.pace
-        limit, settled = self.loop.now + microseconds(limit_s), 0.0
-        while settled < SETTLED_S:  # a change may wait at a daemon
-            if self.loop.now >= limit:
-                up = [host.index for host in self.daemons if host.process is not None]
-                if any(self.daemons[index].is_outdated for index in up):
-                    raise NoMeeting(self._running(up), limit_s)
-                raise RostersDiffer(f"no roster is agreed on {limit_s:g} s after all faults")
-            settled = settled + LOOK_S if self._is_roster_settled() else 0.0
-            self.run(LOOK_S)
-            if self.loop.now > limit - microseconds(limit_s / 2):
-                operator.help_strangers()
-            for host in self.daemons:
-                host.boot()
-        return tuple(host.index for host in self.daemons if host.process is not None)
-
-    def _is_roster_settled(self) -> bool:
-        if any(not host.is_idle and host.process is None for host in self.daemons):
-            return False  # it starts
-        up = [host for host in self.daemons if host.process is not None]
-        rosters = {host.core.config.roster.id for host in up}
-        if len(rosters) > 1 or any(not host.is_up for host in up):
-            return False
-        if not self.agree([host.index for host in up]):
-            return False
-        managers = [host.core.roster_manager for host in up]
-        if any(manager.is_changing or manager.record.pending is not None for manager in managers):
-            return False
-        roster = up[0].core.config.roster
-        names = {host.name for host in up}
-        return names == set(roster.names) and all(entry.counts for entry in roster.entries)
 
     def _running(self, hosts: Sequence[int]) -> tuple[str, ...]:
         """Return the names of the processes that run on these hosts."""
@@ -547,24 +447,17 @@ class Cluster:
     def settle(self) -> None:
         """Run until nothing new happens, then record that no event may be missing."""
         began, before = self.loop.now, None
-        self.attackers.on_settle()
         pace = self.settings.pace
         while before != (before := self._progress()) or not self.agree(self.core):
             limit_s = SETTLE_LIMIT_S if self.agree(self.core) else AGREE_LIMIT_S
             if self.loop.now >= began + microseconds(limit_s * pace):
                 break
             self.run(SETTLED_S * pace)
-        self.attackers.stop()
         self.record(self.end_of_events())
 
-    def come_to_rest(self, limit_s: float) -> bool:
-        """Run until nothing new happens; return whether that is so within a time, in seconds."""
-        before, limit = None, self.loop.now + microseconds(limit_s)
-        while before != (before := self._progress()) or not self.agree(self.core):
-            if self.loop.now >= limit:
-                return False
-            self.run(SETTLED_S * self.settings.pace)
-        return True
+    def violations(self) -> Sequence[Violation]:
+        """Return what checks found that need more than the trace."""
+        return self.roster_checker.violations
 
     def end_of_events(self) -> Quiet:
         """Record the datagrams that daemons rejected so far; return the moment of rest."""
@@ -594,10 +487,7 @@ def make_config(settings: Settings) -> CoreConfig:
     names = daemon_names(settings.daemons)
     return CoreConfig(
         suite=settings.suite,
-        sites=tuple(
-            tuple(names[index] for index in site if index not in settings.spares)
-            for site in settings.sites
-        ),
+        sites=tuple(tuple(names[index] for index in site) for site in settings.sites),
         link_delays_us=tuple((*link.sites, microseconds(link.delay_s)) for link in settings.links),
         packet_limit=settings.packet_limit,
         segmented_limit=0 if settings.paths is None else settings.paths.segmented_limit,
@@ -605,7 +495,6 @@ def make_config(settings: Settings) -> CoreConfig:
         starts=settings.starts,
         windows=settings.windows,
         leave_timeout_s=settings.leave_timeout_s,
-        rekeying=Rekeying(epoch_s=settings.epoch_s),
         timing=attrs.evolve(
             Timing(),
             token_timeout_s=Timing().token_timeout_s * settings.pace,

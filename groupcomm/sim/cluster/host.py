@@ -12,11 +12,9 @@ import attrs
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.roster import RosterRecord
-from groupcomm.config.versions import Versions
+from groupcomm.config.roster import Roster
 from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import DaemonCore, ProgramSettings
-from groupcomm.engine.protection import STALE
 from groupcomm.membership.reservation import count_start
 from groupcomm.membership.states import MembershipState
 from groupcomm.security.access import Access
@@ -25,12 +23,10 @@ from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.sim.checkers.rosters import RosterChecker
-from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram
 from groupcomm.sim.cluster.disk import Damage, Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.cluster.identities import daemon_names, draw_private, roll_of
 from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
-from groupcomm.sim.faults.releases import APART, draw_release
 from groupcomm.sim.network.network import Network, Put
 from groupcomm.sim.observer import Observer
 from groupcomm.sim.settings import Settings
@@ -52,13 +48,15 @@ class HostContext(Protocol):
 
     loop: Loop
     network: Network
-    settings: Settings
     config: CoreConfig
     access: Access
     identities: dict[DaemonId, str]
     roster_checker: RosterChecker
-    version_checker: VersionChecker
     observer: Observer | None
+
+    @property
+    def settings(self) -> Settings:
+        """Has the settings of the run."""
 
     @property
     def record(self) -> RecordEvent:
@@ -83,14 +81,10 @@ class SimulatedHost:
         clone: a second daemon with the same name; nearly always None.
         starts: the number of daemons that have started here.
         on_end: called with the way in which a daemon ended.
-        on_forgotten: called once the disk is damaged, with the rosters that it held before.
         put: accepts a datagram for this address, and its time of arrival.
         keys: the keys that a daemon finds here when it starts; None in suite 0.
         credentials: the identity and the roll that it finds in suite 2; None in others.
-        corrupt: makes the core of each start from now on lie; None for none.
-        is_taken: an attacker has the host, and no daemon of the cluster starts here any more.
         is_spare: the roster does not have it, and no daemon starts here.
-        meets_all: whether daemons that start here from now on share a version with all others.
     """
 
     def __init__(self, cluster: HostContext, index: int, name: str, site: int) -> None:
@@ -108,14 +102,12 @@ class SimulatedHost:
         disk_rng = random_for(seed, f"disk {index}")
         self.disk = Disk(self._loop, disk_rng, DiskRecord(restarts=restarts))
         self.other_config: CoreConfig | None = None
-        self.is_spare = index in cluster.settings.spares
-        self.meets_all = cluster.settings.rosters
+        self.is_spare = False
         self.process: SimulatedProcess | None = None
         self.clone: SimulatedProcess | None = None
         self.starts = 0
         self._all_restarts: list[int] = []  # restart counts of all starts
         self.on_end: Callable[[SimulatedHost, ProcessEnd], None] = lambda host, end: None
-        self.on_forgotten: Callable[[SimulatedHost, RosterRecord], None] = lambda host, kept: None
         self._boots = 0  # counts attempts; an interrupted one must not continue
         self._booting = False
         self._clones = 0
@@ -123,10 +115,8 @@ class SimulatedHost:
         self._counter = 0  # the counter of the latest view of any daemon that has ended here
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
-        self.corrupt: Callable[[DaemonCore], None] | None = None
         self.keys = KeyRing({1: _RING_KEY}, 1) if self._settings.suite else None
         self.credentials = self._credentials() if self._settings.suite == SUITE_IDENTITIES else None
-        self.is_taken = False
 
     def _credentials(self) -> DaemonCredentials:
         # Spare daemons too: the roll has each daemon that any roster may have.
@@ -168,14 +158,7 @@ class SimulatedHost:
     @property
     def differs(self) -> bool:
         """Return whether a daemon runs here whose settings differ from the common ones."""
-        if self._settings.rosters:
-            return False  # its roster may
-        if self.process is None:
-            return False
-        config, common = self.process.core.config, self._cluster.config
-        if config.versions == APART:
-            return True
-        return attrs.evolve(config, versions=common.versions) != common
+        return self.process is not None and self.process.core.config != self._cluster.config
 
     @property
     def most_restarts(self) -> int:
@@ -196,7 +179,7 @@ class SimulatedHost:
         agreed = self.disk.rosters.agreed
         if self.is_idle and agreed is not None and agreed.entry(self.name) is None:
             self.is_spare = True  # it was killed between learning that and ending
-        if self.is_idle and not self.is_taken and not self.is_spare:
+        if self.is_idle and not self.is_spare:
             self._booting = True
             self._boots += 1
             start, new = self._count(self.disk)
@@ -233,7 +216,7 @@ class SimulatedHost:
         if boot == self._boots and self._booting:
             self._booting = False
             write_s = (self._loop.now - begun) / SECOND
-            self.process = self._start(self.disk, attrs.evolve(start, write_s=write_s))
+            self.process = self.start_process(self.disk, attrs.evolve(start, write_s=write_s))
             self._listen()
             flying, self._flying = self._flying, []
             for arrival, datagram in flying:
@@ -256,7 +239,7 @@ class SimulatedHost:
 
     def _cloned(self, clone: int, disk: Disk, start: Start) -> None:
         if clone == self._clones and self.clone is None:
-            self.clone = self._start(disk, start)
+            self.clone = self.start_process(disk, start)
             self._listen()
 
     def replace_by_clone(self) -> None:
@@ -274,7 +257,8 @@ class SimulatedHost:
         self._listen()
         self.kill_clone()
 
-    def _start(self, disk: Disk, start: Start) -> SimulatedProcess:
+    def start_process(self, disk: Disk, start: Start) -> SimulatedProcess:
+        """Start a daemon with a disk; its start is counted there."""
         cluster, settings, now = self._cluster, self._settings, self._loop.now
         incarnation = start.incarnation
         self.starts += 1
@@ -283,15 +267,11 @@ class SimulatedHost:
         cluster.identities[start.daemon] = name
         cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
         probe = self._probe(name)
-        config, agreed = self.other_config or cluster.config, disk.rosters.agreed
+        agreed = disk.rosters.agreed
         if agreed is not None:
-            config = config.with_roster(agreed)
             cluster.roster_checker.used(name, agreed)
-        if settings.versions:
-            config = attrs.evolve(config, versions=self._draw_versions(name))
-        cluster.version_checker.booted(start.daemon, config.versions)
         core = DaemonCore(
-            config,
+            self.config_of(name, agreed),
             start,
             rosters=disk.rosters,
             keys=self.keys,
@@ -309,8 +289,6 @@ class SimulatedHost:
             ),
             probe=probe,
         )
-        if self.corrupt is not None:
-            self.corrupt(core)
         process = SimulatedProcess(
             self._loop,
             cluster.network,
@@ -322,22 +300,19 @@ class SimulatedHost:
             KeyFiles(self._loop, self, random_for(settings.seed, f"key files {name}")),
             RosterFile(self._loop, disk, random_for(settings.seed, f"rosters {name}")),
             cluster.roster_checker,
-            cluster.version_checker,
             incarnation.restarts,
             probe,
             self._ended,
         )
-        process.may_fail, process.unit_us = self.corrupt is not None, settings.unit_us
+        process.unit_us = settings.unit_us
         if settings.paths is not None:
             process.send_segments(settings.paths.said_bytes)
-        if settings.evicted is not None:  # it sealed the kept packets while it was still trusted
-            process.stale = STALE | {"identity"}
         return process
 
-    def _draw_versions(self, name: str) -> Versions:
-        settings, meets_all = self._settings, self.meets_all or self.starts == 1
-        release = random_for(settings.seed, f"release {name}")
-        return draw_release(release, meets_all=meets_all, segments=settings.paths is not None)
+    def config_of(self, name: str, agreed: Roster | None) -> CoreConfig:
+        """Return the configuration of a start, with the roster that its disk holds."""
+        config = self.other_config or self._cluster.config
+        return config if agreed is None else config.with_roster(agreed)
 
     def _probe(self, name: str) -> TraceProbe:
         cluster = self._cluster
@@ -370,12 +345,11 @@ class SimulatedHost:
         Where counters are far ahead of all clocks the restart count shows it to other daemons.
         """
         assert self.process is None
-        ahead, rosters = bool(self._settings.faults.ahead_s), self.disk.rosters
+        ahead = bool(self._settings.faults.ahead_s)
         if damage is Damage.LOST:
             self.disk.lose()
         else:
             self.disk.roll_back(starts=ahead or damage is Damage.OLD_START)
-        self.on_forgotten(self, rosters)
         if not ahead:
             self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
 

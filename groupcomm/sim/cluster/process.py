@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.roster import Roster
+from groupcomm.config.view import View
 from groupcomm.engine import (
     CoreOver,
     DaemonCore,
@@ -35,7 +36,6 @@ from groupcomm.engine.protection import STALE
 from groupcomm.engine.view import ViewState
 from groupcomm.membership.states import MembershipState
 from groupcomm.sim.checkers.rosters import RosterChecker
-from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram, Connections
 from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.faults.paths import Forged
@@ -106,7 +106,6 @@ class SimulatedProcess:
         key_files: the files that store its keys and the evictions.
         roster_file: the file that stores its rosters.
         watch: checks its rosters.
-        versions: checks the versions that its views use.
         restarts: the restart count on the disk.
         probe: the core's probe; its fuse may kill this process in the middle of a step.
         ended: called once, when it ends.
@@ -121,6 +120,7 @@ class SimulatedProcess:
         over: the way in which its core has ended; from then on it only serves its clients. None
             before.
         may_fail: whether it may end by a failed assertion: it lies, or receives lies.
+        on_view: called with its name and each view that begins.
         stale: reasons for which datagrams of the cluster's daemons are dropped, too.
         segments: cuts and joins large datagrams; None if there are none.
     """
@@ -137,7 +137,6 @@ class SimulatedProcess:
         key_files: KeyFiles,
         roster_file: RosterFile,
         watch: RosterChecker,
-        versions: VersionChecker,
         restarts: int,
         probe: TraceProbe,
         ended: Callable[["SimulatedProcess", ProcessEnd], None],
@@ -152,7 +151,6 @@ class SimulatedProcess:
         self.key_files = key_files
         self.roster_file = roster_file
         self._watch = watch
-        self._versions = versions
         # None: all hosts of the site, as long as no roster was changed.
         self._near = None if core.config.agreed is None else sorted(core.near)
         self._roster_news: list[str] = []
@@ -170,6 +168,7 @@ class SimulatedProcess:
         self.steps = 0
         self.over: CoreOver | None = None
         self.may_fail = False
+        self.on_view: Callable[[str, View], object] = lambda name, view: None
         self.stale = STALE
         self.segments: SegmentedSends | None = None
         self._lookalikes = 0  # forged datagrams that the core took for replays or its own
@@ -300,7 +299,7 @@ class SimulatedProcess:
         inbox, view_state = self._inbox, self.core.view_state
         if view_state is not self._view_state and view_state is not None:
             self._view_state = view_state
-            self._versions.begun(self.name, view_state.view)
+            self.on_view(self.name, view_state.view)
             roster = self.core.config.roster
             self._watch.begun(self.name, view_state.view, roster, majority=view_state.majority)
             self._may_route_otherwise = True

@@ -6,7 +6,6 @@ less, and do not say so.
 """
 
 from collections.abc import Sequence
-from random import Random
 from typing import Final
 
 import attrs
@@ -14,11 +13,6 @@ import attrs
 from groupcomm.engine import Segmentation, Transmission
 from groupcomm.sim.faults.paths import Forged
 from groupcomm.wire.segments import SEGMENT_VERSION, Cutter, Joiner, train_of
-
-ETHERNET: Final = 1472
-TUNNEL: Final = 1372
-JUMBO: Final = 8972
-LOOPBACK: Final = 65_507
 
 _SENDER: Final = slice(13, 21)
 
@@ -36,28 +30,6 @@ class SitePaths:
     said_bytes: int
     true_bytes: int
     segmented_limit: int
-
-
-def draw_paths(rng: Random, *, may_be_narrow: bool) -> SitePaths:
-    """Draw the paths of a run.
-
-    Args:
-        rng: the random source.
-        may_be_narrow: whether some are narrower than is said; only daemons that cut their datagrams
-            can cope with that.
-    """
-    said, true = rng.choice(
-        (
-            *((ETHERNET, ETHERNET), (ETHERNET, ETHERNET), (TUNNEL, TUNNEL)),
-            *((JUMBO, JUMBO), (LOOPBACK, LOOPBACK)),
-            *((JUMBO, ETHERNET), (ETHERNET, TUNNEL), (JUMBO, TUNNEL)),
-        )
-    )
-    return SitePaths(
-        said_bytes=said,
-        true_bytes=true if may_be_narrow else said,
-        segmented_limit=rng.choice((3000, 9000, 60_000, 60_000)),
-    )
 
 
 class SegmentedSends:

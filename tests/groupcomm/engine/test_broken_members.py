@@ -19,7 +19,6 @@ from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.trust import FEW
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.byzantine.lies import lie
 from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.link import Acknowledgement, LinkPacket
@@ -51,6 +50,7 @@ from tests.groupcomm.engine.lying_cluster import (
     token,
     unreliable,
 )
+from tests.verification.simulation.byzantine.lies import lie
 
 pytestmark = pytest.mark.verification
 
@@ -501,7 +501,7 @@ def test_what_was_said_before_comes_to_nothing_when_it_is_said_again_under_fresh
     "seed", [pytest.param(s, marks=[pytest.mark.long] * (s > 2)) for s in range(10)]
 )
 def test_packets_of_every_kind_with_other_fields_end_nobody(seed: int) -> None:
-    """Each packet from the member that had sent it; campaigns do it at length (--byzantine)."""
+    """Each packet from the member that had sent it; campaigns do it at length (`--byzantine`)."""
     rng = Random(seed)
     lying = LyingCluster("ab", "cd")
     names = [name for name in "abcd" if name != lying.victim]

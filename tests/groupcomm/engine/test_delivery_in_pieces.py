@@ -11,10 +11,10 @@ from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.session.frames import LENGTH, FrameKind
-from groupcomm.sim.settings import Options
-from groupcomm_tools.campaign import run_campaign
 from tests.groupcomm.engine.clients import PLENTY, Clients
 from tests.groupcomm.order.receiver import AGREED, FIFO, SAFE, Receiver, bundle
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import VerificationOptions
 
 MEMBERS, SENDERS, EACH = 60, 3, 30
 
@@ -296,7 +296,7 @@ def test_no_property_is_violated_by_steps_of_one_frame(
 ) -> None:
     """Views end in the middle of deliveries, and packets wait for the next step all the time."""
     monkeypatch.setattr(session_output, "STEP_FRAMES", 1)
-    (result,) = run_campaign([seed], Options(), workers=1)
+    result = run_seed(seed, VerificationOptions())
     assert [f"{finding.property}: {finding.text}" for finding in result.findings] == []
     assert result.deliveries >= 50
 
@@ -304,13 +304,13 @@ def test_no_property_is_violated_by_steps_of_one_frame(
 def test_a_view_whose_rest_takes_a_second_is_followed_by_one_that_stands() -> None:
     """Seed 5108: the others waited for the token of a daemon that delivered 3,600 frames in one
     step, of 300 us each, and lost the new view."""
-    options = Options(duration_s=5.0, suite=1, attackers=("joiner",))
-    (result,) = run_campaign([5108], options, workers=1)
+    options = VerificationOptions(duration_s=5.0, suite=1, attackers=("joiner",))
+    result = run_seed(5108, options)
     assert [f"{finding.property}: {finding.text}" for finding in result.findings] == []
 
 
 def test_a_run_ends_once_a_slow_daemon_has_delivered_everything() -> None:
     """Seed 7054: only programs of an attacker were still told of views, and nobody waited."""
-    options = Options(duration_s=5.0, suite=2, attackers=("crowd",))
-    (result,) = run_campaign([7054], options, workers=1)
+    options = VerificationOptions(duration_s=5.0, suite=2, attackers=("crowd",))
+    result = run_seed(7054, options)
     assert [f"{finding.property}: {finding.text}" for finding in result.findings] == []

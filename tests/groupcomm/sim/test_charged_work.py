@@ -11,7 +11,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim.role_breaks import steps_have_no_bound
+from tests.verification.simulation.role_breaks import steps_have_no_bound
 
 MEMBERS, BURST = 40, 400
 UNIT_US = 200

@@ -11,7 +11,7 @@ from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import FAULT_NAMES, Faults
 from groupcomm.sim.settings import Options, plain_settings
 from groupcomm.trace.events import Rejects, TraceEvent
-from tests.verification.specification.runs import run_seed
+from tests.verification.simulation.runs import run_seed
 
 LARGE = 30_000
 LOSSY = Faults(loss=0.3, reorder_packets=20)

@@ -12,7 +12,7 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.cluster.clients import SimulatedClient
-from groupcomm.sim.faults.rules import kind_of
+from groupcomm.sim.network.kinds import kind_of
 from groupcomm.sim.network.links import equal_links
 from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import SECOND

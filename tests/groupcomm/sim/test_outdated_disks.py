@@ -9,10 +9,9 @@ from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.sim.checkers.records import (
     name_of,
 )
-from groupcomm.sim.cluster.cluster import Cluster, NoMeeting
+from groupcomm.sim.cluster.cluster import NoMeeting
 from groupcomm.sim.cluster.disk import Ailment, Damage
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.faults.releases import APART
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Boot, Fail, Left, TraceEvent
 from tests.verification.campaigns.outdated_disks import (
@@ -23,15 +22,18 @@ from tests.verification.campaigns.outdated_disks import (
     cases,
     table,
 )
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.releases import APART
+from tests.verification.simulation.settings import widened
 
 
-def formed(daemons: int = 3) -> Cluster:
-    cluster = Cluster(plain_settings(daemons=daemons))
+def formed(daemons: int = 3) -> VerificationCluster:
+    cluster = VerificationCluster(plain_settings(daemons=daemons))
     cluster.run(1.0)
     return cluster
 
 
-def lose_disk(cluster: Cluster, index: int) -> None:
+def lose_disk(cluster: VerificationCluster, index: int) -> None:
     host = cluster.daemons[index]
     host.kill()
     host.damage_disk(Damage.LOST)
@@ -58,8 +60,8 @@ def test_daemons_that_do_not_meet_because_of_a_disk_are_found() -> None:
 
 
 def test_a_daemon_with_a_sick_disk_and_a_release_that_fits_nobody_is_upgraded_too() -> None:
-    settings = attrs.evolve(plain_settings(daemons=3), versions=True)
-    cluster = Cluster(settings)
+    settings = widened(plain_settings(daemons=3), versions=True)
+    cluster = VerificationCluster(settings)
     host = cluster.daemons[1]
     for _ in range(100):
         if host.process is not None and host.core.config.versions == APART:
@@ -75,10 +77,8 @@ def test_a_daemon_with_a_sick_disk_and_a_release_that_fits_nobody_is_upgraded_to
 
 
 def test_spare_daemons_have_identities() -> None:
-    settings = attrs.evolve(
-        plain_settings(daemons=3), suite=SUITE_IDENTITIES, rosters=True, spares=(2,)
-    )
-    cluster = Cluster(settings)
+    settings = widened(plain_settings(daemons=3), suite=SUITE_IDENTITIES, rosters=True, spares=(2,))
+    cluster = VerificationCluster(settings)
     names = [host.name for host in cluster.daemons]
     for host in cluster.daemons:
         assert host.credentials is not None
@@ -122,7 +122,7 @@ def restarted_meanwhile(seed: int) -> list[int]:
     many of the others were restarted while it was away."""
     events: list[TraceEvent] = []
     settings = plain_settings(daemons=4, seed=seed, faults=Faults(disk=True))
-    Cluster(attrs.evolve(settings, calm_s=3.0), events.append).run(10.0)
+    VerificationCluster(attrs.evolve(settings, calm_s=3.0), events.append).run(10.0)
     most, ended, found = dict[str, int](), dict[str, int](), list[int]()
     boots: list[tuple[int, str]] = []
     for event in events:

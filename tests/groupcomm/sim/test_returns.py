@@ -2,9 +2,9 @@
 
 import pytest
 
-from groupcomm.sim.settings import Options
 from tests.verification.campaigns.outdated_disks import BOUND_S, SIZES, Case, OneReturn, cases
-from tests.verification.specification.runs import run_seed
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import VerificationOptions
 
 
 def text_of(case: Case) -> str:
@@ -23,12 +23,12 @@ def test_whoever_was_restarted_meanwhile_all_meet_in_time(case: Case) -> None:
 
 
 SEEDS = [
-    (23, Options(faults="disk", duration_s=10.0)),
-    (30, Options(faults="disk", duration_s=6.0)),
-    (48, Options(duration_s=10.0)),
-    (209, Options(faults="disk,crash,partition", rosters=True, duration_s=6.0)),
-    (204, Options(faults="disk,crash", versions=True, duration_s=6.0)),
-    (223, Options(faults="disk", suite=2, duration_s=6.0)),
+    (23, VerificationOptions(faults="disk", duration_s=10.0)),
+    (30, VerificationOptions(faults="disk", duration_s=6.0)),
+    (48, VerificationOptions(duration_s=10.0)),
+    (209, VerificationOptions(faults="disk,crash,partition", rosters=True, duration_s=6.0)),
+    (204, VerificationOptions(faults="disk,crash", versions=True, duration_s=6.0)),
+    (223, VerificationOptions(faults="disk", suite=2, duration_s=6.0)),
 ]
 """Seeds in which daemons never met again, as too few told one of them of its starts."""
 
@@ -39,5 +39,5 @@ SHORTEST = SEEDS[1]
     ("seed", "options"),
     [pytest.param(*each, marks=[pytest.mark.long] * (each is not SHORTEST)) for each in SEEDS],
 )
-def test_seeds_that_did_not_meet_again_do(seed: int, options: Options) -> None:
+def test_seeds_that_did_not_meet_again_do(seed: int, options: VerificationOptions) -> None:
     assert run_seed(seed, options).findings == ()

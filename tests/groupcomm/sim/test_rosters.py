@@ -17,13 +17,19 @@ from groupcomm.config.roster import (
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.errors import ConfigError
 from groupcomm.sim.checkers.rosters import RosterChecker
-from groupcomm.sim.cluster import cluster
-from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.operator import Operator
 from groupcomm.sim.network.links import SimulatedLink
-from groupcomm.sim.settings import Options, Settings, draw_settings, plain_settings
+from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import random_for
-from tests.verification.specification.runs import run_seed
+from tests.verification.simulation import cluster
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.operator import Operator
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import (
+    VerificationOptions,
+    VerificationSettings,
+    draw_settings,
+    widened,
+)
 
 FIRST = Roster(entries=tuple(RosterEntry(name=name, site="1") for name in "abc"))
 SECOND = FIRST.changed(AddDaemon(name="d", site="1"))
@@ -45,7 +51,7 @@ def ids(checker: RosterChecker) -> list[str]:
     [(2, 1), *(pytest.param(*each, marks=pytest.mark.long) for each in ((6, 1), (3, 2)))],
 )
 def test_rosters_change_whatever_goes_wrong(seed: int, sites: int) -> None:
-    result = run_seed(seed, Options(rosters=True, duration_s=3.0, sites=sites))
+    result = run_seed(seed, VerificationOptions(rosters=True, duration_s=3.0, sites=sites))
     assert result.findings == ()
     assert result.views > 2
 
@@ -102,7 +108,7 @@ def test_a_daemon_that_counts_before_it_was_in_a_view_is_found() -> None:
 
 def test_daemons_that_do_not_agree_in_the_end_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "ROSTER_LIMIT_S", 0.0)
-    found = run_seed(1, Options(rosters=True, duration_s=1.0, sites=1)).findings
+    found = run_seed(1, VerificationOptions(rosters=True, duration_s=1.0, sites=1)).findings
     assert [each.text for each in found] == ["no roster is agreed on 0 s after all faults"]
 
 
@@ -145,7 +151,9 @@ def test_majorities_that_share_no_daemon_are_found() -> None:
 
 
 def test_each_site_keeps_a_daemon_of_the_first_roster() -> None:
-    drawn = [draw_settings(seed, Options(rosters=True, sites=3)) for seed in range(1, 100)]
+    drawn = [
+        draw_settings(seed, VerificationOptions(rosters=True, sites=3)) for seed in range(1, 100)
+    ]
     assert any(settings.spares for settings in drawn)
     for settings in drawn:
         assert all(set(site) - set(settings.spares) for site in settings.sites)
@@ -154,7 +162,7 @@ def test_each_site_keeps_a_daemon_of_the_first_roster() -> None:
 
 def test_rosters_do_not_change_beside_liars_and_attackers() -> None:
     with pytest.raises(ConfigError, match="nothing could be checked"):
-        Options(rosters=True, byzantine=True)
+        VerificationOptions(rosters=True, byzantine=True)
 
 
 # ---- daemons that know only daemons that are gone ----
@@ -170,12 +178,14 @@ def changed(roster: Roster, *changes: RosterChange) -> Roster:
     return roster
 
 
-ONE_SITE = attrs.evolve(plain_settings(daemons=4), spares=(0, 2, 3))
+ONE_SITE = widened(plain_settings(daemons=4), spares=(0, 2, 3))
 
 
-def with_rosters(settings: Settings = ONE_SITE, **rosters: Roster) -> tuple[Cluster, Operator]:
+def with_rosters(
+    settings: VerificationSettings = ONE_SITE, **rosters: Roster
+) -> tuple[VerificationCluster, Operator]:
     """Return a cluster whose daemons have these rosters on their disks; the others are down."""
-    cluster = Cluster(settings, start=False)
+    cluster = VerificationCluster(settings, start=False)
     for host in cluster.daemons:
         host.is_spare = host.name not in rosters
         if not host.is_spare:
@@ -186,7 +196,7 @@ def with_rosters(settings: Settings = ONE_SITE, **rosters: Roster) -> tuple[Clus
     return cluster, operator
 
 
-def numbers(cluster: Cluster) -> dict[str, int]:
+def numbers(cluster: VerificationCluster) -> dict[str, int]:
     running = [host for host in cluster.daemons if host.process is not None]
     return {host.name: host.core.config.roster.number for host in running}
 
@@ -231,7 +241,7 @@ def test_a_daemon_that_knows_one_that_could_tell_it_is_not_helped(change: Roster
 
 
 def test_a_cluster_whose_first_daemons_are_all_removed_agrees_on_a_roster() -> None:
-    assert run_seed(1, Options(rosters=True, duration_s=4.0)).findings == ()
+    assert run_seed(1, VerificationOptions(rosters=True, duration_s=4.0)).findings == ()
 
 
 def test_a_daemon_that_knows_only_daemons_of_sites_that_it_cannot_reach_is_helped() -> None:
@@ -243,7 +253,7 @@ def test_a_daemon_that_knows_only_daemons_of_sites_that_it_cannot_reach_is_helpe
     )
     links = [SimulatedLink(sites=pair, delay_s=0.001) for pair in ((0, 1), (1, 2))]
     settings = plain_settings(daemons=3, sites=3, links=links)
-    cluster, operator = with_rosters(settings, alfa=latest, bravo=latest, charlie=astray)
+    cluster, operator = with_rosters(widened(settings), alfa=latest, bravo=latest, charlie=astray)
     cluster.run(10.0)
     assert numbers(cluster)["charlie"] == astray.number, "it hears nobody"
     operator.help_strangers()

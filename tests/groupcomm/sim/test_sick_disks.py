@@ -20,7 +20,7 @@ from tests.groupcomm.sim.checked_cluster import CheckedCluster
 from tests.groupcomm.sim.compare_checkers import fast
 from tests.verification.campaigns.slow_disk import Measured, measure_all
 from tests.verification.reference import reference_check
-from tests.verification.specification.runs import run
+from tests.verification.simulation.runs import run
 
 TIMING = Timing()
 WAYS_S = {1: 0.0, 2: 0.04}

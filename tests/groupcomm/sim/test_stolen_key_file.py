@@ -8,12 +8,12 @@ from groupcomm.config.core import Rekeying
 from groupcomm.config.view import DaemonId
 from groupcomm.names import cluster_number
 from groupcomm.security.layout import Channel
-from groupcomm.sim.attackers.keyholder import RingKeySealer
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.wire.hello import SIGNATURE_BYTES, Hello, Introduction
 from tests.groupcomm.sim.captured import running
 from tests.groupcomm.sim.test_identities import cluster_with_identities, gate_counters
 from tests.groupcomm.sim.test_rotation import Load, messages
+from tests.verification.simulation.attackers.keyholder import RingKeySealer
 
 FAR: Final = 2**63
 """A counter that no daemon reaches: a window that moved there takes nothing genuine any more."""

@@ -17,11 +17,12 @@ from typing import Final
 import attrs
 
 from groupcomm.config.core import Rekeying
-from groupcomm.sim.attackers.roles import EVICTED, FOR_SUITE_2, ROLES
 from groupcomm.sim.run import RunResult
-from groupcomm.sim.settings import Options, draw_settings
-from groupcomm_tools.campaign import Run, replay_command, run_campaign
-from tests.verification.specification.runs import run, run_seed
+from groupcomm.sim.settings import Options
+from groupcomm_tools.campaign import Run, run_campaign
+from tests.verification.simulation.attackers.roles import EVICTED, FOR_SUITE_2, ROLES
+from tests.verification.simulation.runs import replay_command, run, run_seed
+from tests.verification.simulation.settings import VerificationOptions, draw_settings
 
 SUITES: Final = (1, 2)
 
@@ -84,7 +85,9 @@ class Campaign:
     duration_s: float
     workers: int
 
-    def run(self, options: Options, run_one: Run = run_seed) -> tuple[dict[int, int], list[str]]:
+    def run(
+        self, options: VerificationOptions, run_one: Run = run_seed
+    ) -> tuple[dict[int, int], list[str]]:
         """Run each seed; return the views of each, and commands that repeat what failed."""
         views: dict[int, int] = {}
         failed: list[str] = []
@@ -98,7 +101,7 @@ class Campaign:
                     failed.append(self.again(seed, options))
         return views, failed
 
-    def again(self, seed: int, options: Options) -> str:
+    def again(self, seed: int, options: VerificationOptions) -> str:
         """Return the command that repeats one run."""
         if options.faults != "none":
             return replay_command(seed, options)
@@ -110,7 +113,7 @@ class Campaign:
 
     def run_suite(self, suite: int) -> Iterator[Row]:
         """Run without an attacker, then each role with faults and without faults."""
-        quiet = Options(suite=suite, faults="none", duration_s=self.duration_s / 2)
+        quiet = VerificationOptions(suite=suite, faults="none", duration_s=self.duration_s / 2)
         alone, wrong = self.run(quiet, run_whole)  # the reference for every role
         for role in self.roles:
             if suite not in suites_of(role):

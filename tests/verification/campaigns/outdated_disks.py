@@ -28,10 +28,12 @@ import attrs
 from groupcomm.config.roster import AddDaemon, RemoveDaemon, RosterChange, RosterRecord
 from groupcomm.engine import ChangeRoster
 from groupcomm.membership.states import MembershipState
-from groupcomm.sim.cluster.cluster import MEETING_LIMIT_S, Cluster
+from groupcomm.sim.cluster.cluster import MEETING_LIMIT_S
 from groupcomm.sim.cluster.disk import DiskRecord
 from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import SECOND, microseconds
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.settings import widened
 
 DISKS: Final = ("lost", "old", "copied", "added")
 SIZES: Final = (3, 4, 5, 6)
@@ -91,7 +93,7 @@ class OneReturn:
     def __init__(self, case: Case) -> None:
         self._case = case
         settings = plain_settings(daemons=case.daemons, sites=case.sites, delay_s=DELAY_S)
-        self._cluster = Cluster(attrs.evolve(settings, rosters=case.disk == "added"))
+        self._cluster = VerificationCluster(widened(settings, rosters=case.disk == "added"))
         self._back = self._cluster.daemons[AWAY]
         self._others = [host for host in self._cluster.daemons if host is not self._back]
         operator = self._cluster.operator

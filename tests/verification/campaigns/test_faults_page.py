@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from groupcomm.sim.faults.faults import FAULT_NAMES
-from groupcomm_tools.commands import simulate
 from tests.verification.campaigns.chaos.campaign import ALL_IN_TURN
 from tests.verification.campaigns.chaos.host_disasters import CLOCKS
 from tests.verification.campaigns.chaos.sites import SITES_IN_TURN
+from tests.verification.simulation import runs
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "faults.md"
@@ -39,7 +39,7 @@ def sources() -> str:
 @functools.cache
 def options() -> frozenset[str]:
     parser = argparse.ArgumentParser()
-    simulate.add_options(parser)
+    runs.add_options(parser)
     return frozenset(text for action in parser._actions for text in action.option_strings)
 
 

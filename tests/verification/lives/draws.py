@@ -6,8 +6,12 @@ from typing import Final
 import attrs
 
 from groupcomm.sim.faults.faults import Faults, draw_faults
-from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.virtual_time import random_for
+from tests.verification.simulation.settings import (
+    VerificationOptions,
+    VerificationSettings,
+    draw_settings,
+)
 
 HOUR_S: Final = 3600.0
 
@@ -36,7 +40,7 @@ MOST_WORDS: Final = 4
 
 
 @attrs.frozen(kw_only=True)
-class LifeOptions(Options):
+class LifeOptions(VerificationOptions):
     """Options of a long life; the duration of `Options` does not count.
 
     Attributes:
@@ -56,7 +60,7 @@ class LifeOptions(Options):
     last: int | None = None
 
 
-def draw_life(seed: int, options: LifeOptions) -> Settings:
+def draw_life(seed: int, options: LifeOptions) -> VerificationSettings:
     """Draw the settings of a life.
 
     Its faults are those of hosts and clocks that any of its episodes may have.
@@ -89,13 +93,13 @@ class Episode:
         silence: whether the load ends before the faults; otherwise after them.
     """
 
-    settings: Settings
+    settings: VerificationSettings
     lasts_s: float
     load: bool
     silence: bool
 
 
-def draw_episode(life: Settings, number: int) -> Episode:
+def draw_episode(life: VerificationSettings, number: int) -> Episode:
     """Draw an episode: each of the faults is on with probability 1/2, as in any run.
 
     What outlives an episode is the same in all of a life: the rates and errors of clocks, whether

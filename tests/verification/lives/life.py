@@ -13,16 +13,14 @@ from typing import Final
 import attrs
 
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.cluster.cluster import Cluster, NoMeeting, RostersDiffer
+from groupcomm.sim.cluster.cluster import NoAgreement
 from groupcomm.sim.cluster.disk import Damage
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.faults.faults import names_of
 from groupcomm.sim.faults.partitions import draw_partition
 from groupcomm.sim.network.network import Pair
-from groupcomm.sim.rough_programs import RoughPrograms
 from groupcomm.sim.run import Finding, Recorder, make_workload
-from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import SEND_INTERVAL_US, Storm
 from groupcomm.trace.events import Quiet
@@ -39,6 +37,9 @@ from tests.verification.lives.draws import (
     draw_quiet_s,
 )
 from tests.verification.lives.sizes import growing, sizes_of
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.rough_programs import RoughPrograms
+from tests.verification.simulation.settings import VerificationSettings
 from tests.verification.specification.refinement import Refinement
 
 ELDER: Final = 0
@@ -85,7 +86,7 @@ class LifeResult:
         sizes: the entries of all tables of the elder at its rests.
     """
 
-    settings: Settings
+    settings: VerificationSettings
     findings: tuple[Finding, ...] = ()
     last_events: tuple[str, ...] = ()
     trace_hash: str = ""
@@ -127,7 +128,7 @@ class Life:
         self._recorder = Recorder(self._check, write)
         self._result = LifeResult(settings=settings, last_episode=options.first)
         self._findings: list[Finding] = []
-        self._cluster = Cluster(
+        self._cluster = VerificationCluster(
             settings, self._recorder.record, start=False, observer=self._refinement
         )
         self._workload = make_workload(self._cluster)
@@ -162,10 +163,8 @@ class Life:
             pass
         except CoreFailure as failure:
             self._find("assert", str(failure))
-        except RostersDiffer as found:
-            self._find("Q4", str(found))
-        except NoMeeting as found:
-            self._find("L6", str(found))
+        except NoAgreement as found:
+            self._find(found.property, str(found))
         except AssertionError as error:  # raised by a client's session
             self._find("assert", str(CoreFailure("client", error)))
         return self._finish()
@@ -290,7 +289,7 @@ class Life:
     def _find(self, name: str, text: str) -> None:
         self._findings.append(Finding(property=name, text=text))
 
-    def _count(self, settings: Settings, counts: Counter[str], *, loaded: bool) -> None:
+    def _count(self, settings: VerificationSettings, counts: Counter[str], *, loaded: bool) -> None:
         result = self._result
         result.episodes += 1
         result.faults += counts

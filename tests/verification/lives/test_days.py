@@ -12,6 +12,7 @@ from tests.verification.lives import days
 from tests.verification.lives.days import KINDS, Days, replay_command, shrink, table_of
 from tests.verification.lives.draws import LifeOptions
 from tests.verification.lives.life import LifeResult
+from tests.verification.simulation.settings import widened
 
 pytestmark = pytest.mark.verification
 
@@ -21,7 +22,7 @@ ONE, OTHER = "3 daemons", "5 daemons"
 def life_of(seed: int, hours: float, last: int = 0, *texts: str) -> LifeResult:
     """Return what a life might have been."""
     return LifeResult(
-        settings=attrs.evolve(plain_settings(), seed=seed),
+        settings=widened(plain_settings(seed=seed)),
         simulated_s=3600 * hours,
         quiet_s=1800 * hours,
         sent=7,

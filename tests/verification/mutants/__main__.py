@@ -1,5 +1,5 @@
 """Run seeds with a mutant: python -m tests.verification.mutants NAME [OPTIONS]; the options are
-those of `groupcomm simulate`.
+those of `python -m tests.verification.simulation`.
 """
 
 import sys
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from groupcomm.errors import ConfigError
 from tests.verification.mutants.catalogue import find_mutant
-from tests.verification.specification import runs
+from tests.verification.simulation import runs
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the command with the mutant active; the exit status is that of `groupcomm simulate`."""
+    """Run the command with the mutant active; the exit status is that of a run without it."""
     name, *options = words or [""]
     try:
         mutant = find_mutant(name)

@@ -6,13 +6,13 @@ import attrs
 
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
-from groupcomm_tools import campaign
 from tests.verification.mutants.catalogue import find_mutant
-from tests.verification.specification import runs
+from tests.verification.simulation import runs
+from tests.verification.simulation.settings import VerificationOptions
 
 
 @attrs.frozen(kw_only=True)
-class MutantOptions(Options):
+class MutantOptions(VerificationOptions):
     """Options of runs with a mutant.
 
     Attributes:
@@ -40,7 +40,7 @@ def run_seed(seed: int, options: Options) -> RunResult:
 
 def replay_command(seed: int, options: Options) -> str:
     """Return the command that runs a seed of a campaign again."""
-    command = campaign.replay_command(seed, options, runs.COMMAND)
+    command = runs.replay_command(seed, options)
     name = mutant_of(options)
     if not name:
         return command

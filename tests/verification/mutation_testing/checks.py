@@ -14,8 +14,8 @@ from typing import Final
 import attrs
 import pytest
 
-from groupcomm.sim.settings import Options
-from tests.verification.specification.runs import run_seed
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import VerificationOptions
 
 PACKAGES: Final = (
     "engine",
@@ -133,7 +133,7 @@ def seeds(count: int) -> list[Check]:
 
 
 def _of_seed(seed: int) -> Check:
-    options = Options(
+    options = VerificationOptions(
         duration_s=DURATION_S,
         sites=3 if seed % 4 == 0 else None,
         rosters=seed % 10 == 7,

@@ -16,13 +16,13 @@ from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.disk import Ailment
 from groupcomm.sim.cluster.host import SimulatedHost
-from groupcomm.sim.faults.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 from groupcomm.sim.network.network import Pair
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.recorders import FUSE_KINDS, Fuse
 from tests.verification.scenarios.script import Words
 from tests.verification.scenarios.state import PATIENCE_US, ScenarioState
 from tests.verification.scenarios.transcript import PADDING, QUIET_PADDING, daemon_name, together
+from tests.verification.simulation.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 
 Act = Callable[[ScenarioState], None]
 Parser = Callable[[Words], Act]

@@ -22,7 +22,6 @@ from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.disk import REMEMBERED
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.process import SimulatedProcess
-from groupcomm.sim.faults.rules import Rule, RuledPath
 from groupcomm.sim.network.links import equal_links
 from groupcomm.sim.network.network import Pair
 from groupcomm.sim.settings import Settings
@@ -31,6 +30,7 @@ from groupcomm.trace.events import TraceEvent
 from groupcomm.trace.readable import readable
 from tests.verification.scenarios.script import Words
 from tests.verification.scenarios.transcript import LOAD, PADDING, Transcript
+from tests.verification.simulation.rules import Rule, RuledPath
 
 
 @attrs.frozen(kw_only=True)

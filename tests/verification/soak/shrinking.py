@@ -13,12 +13,12 @@ import attrs
 
 from groupcomm.sim.faults.faults import Faults, names_of
 from groupcomm.sim.run import RunResult
-from groupcomm.sim.settings import Options, draw_settings
+from tests.verification.simulation.settings import VerificationOptions, draw_settings
 
 MOST_RUNS: Final = 100
 SHORTEST_S: Final = 0.5
 
-RunOne = Callable[[int, Options], RunResult]
+RunOne = Callable[[int, VerificationOptions], RunResult]
 
 
 @attrs.frozen
@@ -31,12 +31,12 @@ class Shrunk:
         runs: the number of runs that it took.
     """
 
-    options: Options
+    options: VerificationOptions
     result: RunResult
     runs: int
 
 
-def shrink(seed: int, options: Options, result: RunResult, run: RunOne) -> Shrunk:
+def shrink(seed: int, options: VerificationOptions, result: RunResult, run: RunOne) -> Shrunk:
     """Return a smaller run that fails like a run.
 
     Args:
@@ -61,7 +61,7 @@ def shrink(seed: int, options: Options, result: RunResult, run: RunOne) -> Shrun
     return Shrunk(options, result, runs)
 
 
-def _smaller(seed: int, options: Options) -> Iterator[Options]:
+def _smaller(seed: int, options: VerificationOptions) -> Iterator[VerificationOptions]:
     """Yield options of smaller runs, those that save most first."""
     if options.duration_s / 2 >= SHORTEST_S:
         yield attrs.evolve(options, duration_s=options.duration_s / 2)
@@ -87,7 +87,7 @@ def _smaller(seed: int, options: Options) -> Iterator[Options]:
         yield attrs.evolve(options, daemons=daemons - 1)
 
 
-def _names(faults: Faults, options: Options) -> list[str]:
+def _names(faults: Faults, options: VerificationOptions) -> list[str]:
     if options.faults not in ("all", "none"):
         return options.faults.split(",")
     return list(names_of(faults))

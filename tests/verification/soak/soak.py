@@ -23,12 +23,12 @@ import attrs
 import msgspec
 
 from groupcomm.sim.run import RunResult
-from groupcomm.sim.settings import Options
 from groupcomm_tools.campaign import run_campaign
 from tests.verification.lives import days
 from tests.verification.mutants import catalogue
 from tests.verification.mutants.mutant import Mutant
 from tests.verification.mutants.runs import MutantOptions, replay_command, run_seed
+from tests.verification.simulation.settings import VerificationOptions
 from tests.verification.soak.shrinking import shrink
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -37,16 +37,16 @@ FIRST_NEW_SEED = 1_000_001
 BATCH = 50
 PROGRESS_S = 20.0
 KINDS = (
-    Options(),
-    Options(sites=3),
-    Options(targets=True),
-    Options(rosters=True),
-    Options(versions=True),
-    Options(segments=True),
-    Options(targets=True, sites=3),
-    Options(suite=2),
-    Options(rosters=True, sites=3),
-    Options(faults="every"),
+    VerificationOptions(),
+    VerificationOptions(sites=3),
+    VerificationOptions(targets=True),
+    VerificationOptions(rosters=True),
+    VerificationOptions(versions=True),
+    VerificationOptions(segments=True),
+    VerificationOptions(targets=True, sites=3),
+    VerificationOptions(suite=2),
+    VerificationOptions(rosters=True, sites=3),
+    VerificationOptions(faults="every"),
 )
 """The kinds of clusters that new seeds run."""
 TABLE = "mutants.md"
@@ -66,7 +66,7 @@ class Failure(msgspec.Struct):
     """A seed for which the present core, or the core of these sources, breaks properties."""
 
     seed: int
-    options: Options
+    options: VerificationOptions
     properties: list[str]
     sources: str
     likeness: str = ""  # what it has in common with others that fail alike
@@ -93,7 +93,7 @@ class State(msgspec.Struct):
     failures: list[Failure] = []
 
 
-Run = Callable[[Sequence[int], Options], Generator[RunResult, None, None]]
+Run = Callable[[Sequence[int], VerificationOptions], Generator[RunResult, None, None]]
 """Runs seeds, and yields the results in their order."""
 
 
@@ -158,7 +158,7 @@ class Soak:
 
     # ---- mutants ----
 
-    def options_for(self, bug: Mutant) -> Options:
+    def options_for(self, bug: Mutant) -> VerificationOptions:
         """Return the options of the runs in which a bug is hunted."""
         return MutantOptions(
             mutant=bug.name,
@@ -210,7 +210,7 @@ class Soak:
                     if time.monotonic() >= until:
                         break
 
-    def kind_of(self, seed: int) -> Options:
+    def kind_of(self, seed: int) -> VerificationOptions:
         """Return the options of a new seed: batches of all kinds follow each other."""
         kind = KINDS[(seed - FIRST_NEW_SEED) // BATCH % len(KINDS)]
         return attrs.evolve(kind, duration_s=self._duration_s)
@@ -227,7 +227,7 @@ class Soak:
         """Return the path of the record of a run that failed."""
         return self.folder / f"seed-{seed}.txt"
 
-    def _fail(self, result: RunResult, options: Options) -> None:
+    def _fail(self, result: RunResult, options: VerificationOptions) -> None:
         seed, properties, whole = result.settings.seed, properties_of(result), options
         likeness = _likeness_of(result)
         first = next((one for one in self.state.failures if one.likeness == likeness), None)
@@ -251,7 +251,7 @@ class Soak:
         if options != whole:
             say(f"  and, with less: {replay_command(seed, options)}")
 
-    def _run_one(self, seed: int, options: Options) -> RunResult:
+    def _run_one(self, seed: int, options: VerificationOptions) -> RunResult:
         with closing(self._run([seed], options)) as results:
             return next(results)
 
@@ -332,7 +332,9 @@ def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
     if options.days:
         return days.campaign(options.folder, options.minutes, options.workers)
 
-    def run_in_workers(seeds: Sequence[int], chosen: Options) -> Generator[RunResult, None, None]:
+    def run_in_workers(
+        seeds: Sequence[int], chosen: VerificationOptions
+    ) -> Generator[RunResult, None, None]:
         return run_campaign(seeds, chosen, workers=options.workers, run=run_seed)
 
     names = options.bug or [bug.name for bug in catalogue.MUTANTS]

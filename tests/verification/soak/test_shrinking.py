@@ -4,8 +4,9 @@ import attrs
 
 from groupcomm.sim.faults.faults import draw_faults, names_of
 from groupcomm.sim.run import Finding, RunResult
-from groupcomm.sim.settings import Options, plain_settings
+from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import random_for
+from tests.verification.simulation.settings import VerificationOptions
 from tests.verification.soak.shrinking import MOST_RUNS, SHORTEST_S, shrink
 
 
@@ -25,7 +26,7 @@ def result_of(*properties: str) -> RunResult:
     )
 
 
-def needs_loss_and_a_crash(_: int, options: Options) -> RunResult:
+def needs_loss_and_a_crash(_: int, options: VerificationOptions) -> RunResult:
     """Stand in for runs: some bug shows only with two faults, and not in less than two seconds."""
     names = set(options.faults.split(","))
     shows = {"loss", "crash"} <= names or options.faults == "all"
@@ -33,7 +34,9 @@ def needs_loss_and_a_crash(_: int, options: Options) -> RunResult:
 
 
 def test_only_what_the_bug_needs_is_left() -> None:
-    options = Options(faults="loss,delay,crash,pause,disk,leave", duration_s=16.0, rosters=True)
+    options = VerificationOptions(
+        faults="loss,delay,crash,pause,disk,leave", duration_s=16.0, rosters=True
+    )
     shrunk = shrink(7, options, result_of("O1"), needs_loss_and_a_crash)
     assert sorted(shrunk.options.faults.split(",")) == ["crash", "loss"]
     assert shrunk.options.duration_s == 2.0
@@ -43,16 +46,18 @@ def test_only_what_the_bug_needs_is_left() -> None:
 
 
 def test_another_bug_is_not_taken_for_it() -> None:
-    def run(_: int, options: Options) -> RunResult:
+    def run(_: int, options: VerificationOptions) -> RunResult:
         return result_of("O1" if options.faults == "loss,delay" else "D8")
 
-    options = Options(faults="loss,delay", duration_s=2 * SHORTEST_S)
+    options = VerificationOptions(faults="loss,delay", duration_s=2 * SHORTEST_S)
     shrunk = shrink(7, options, result_of("O1"), run)
     assert shrunk.options.faults == "loss,delay"
 
 
 def test_it_ends() -> None:
-    shrunk = shrink(7, Options(), result_of("O1"), lambda seed, options: result_of("O1"))
+    shrunk = shrink(
+        7, VerificationOptions(), result_of("O1"), lambda seed, options: result_of("O1")
+    )
     assert shrunk.runs <= MOST_RUNS
     assert shrunk.options.duration_s < 2 * SHORTEST_S
 
@@ -60,11 +65,11 @@ def test_it_ends() -> None:
 def test_all_faults_become_those_that_the_seed_has() -> None:
     seen: list[str] = []
 
-    def run(_: int, options: Options) -> RunResult:
+    def run(_: int, options: VerificationOptions) -> RunResult:
         seen.append(options.faults)
         return result_of("O1" if options.faults == "all" else "")
 
-    shrink(7, Options(duration_s=SHORTEST_S), result_of("O1"), run)
+    shrink(7, VerificationOptions(duration_s=SHORTEST_S), result_of("O1"), run)
     drawn = draw_faults(random_for(7, "fault settings"), "all")
     assert seen == [",".join(names_of(drawn))]
     assert attrs.asdict(draw_faults(random_for(7, "fault settings"), seen[0])) == attrs.asdict(

@@ -8,13 +8,14 @@ import attrs
 import pytest
 
 from groupcomm.sim.run import Finding, RunResult
-from groupcomm.sim.settings import Options, plain_settings
+from groupcomm.sim.settings import plain_settings
 from tests.verification.mutants.__main__ import main as with_mutant
 from tests.verification.mutants.catalogue import MUTANTS, find_mutant
 from tests.verification.mutants.runs import MutantOptions, mutant_of, replay_command, run_seed
+from tests.verification.simulation.runs import COMMAND
+from tests.verification.simulation.settings import VerificationOptions
 from tests.verification.soak import soak
 from tests.verification.soak.soak import FIRST_NEW_SEED, Soak
-from tests.verification.specification.runs import COMMAND
 
 pytestmark = pytest.mark.verification
 
@@ -39,7 +40,9 @@ class Runs:
     seeds: dict[str, list[int]] = attrs.field(factory=dict)
     sites: dict[str, int | None] = attrs.field(factory=dict)
 
-    def __call__(self, seeds: Sequence[int], options: Options) -> Generator[RunResult, None, None]:
+    def __call__(
+        self, seeds: Sequence[int], options: VerificationOptions
+    ) -> Generator[RunResult, None, None]:
         for seed in seeds:
             if self.stops_after == 0:
                 raise KeyboardInterrupt
@@ -170,7 +173,7 @@ def test_a_seed_that_fails_is_kept_with_all_that_it_takes_to_run_it_again(
     (failure,) = Soak(tmp_path, Runs(), 2.5).state.failures
     seed = FIRST_NEW_SEED + 2
     assert (failure.seed, failure.properties) == (seed, ["D1", "R"])
-    assert failure.options == Options(duration_s=2.5)
+    assert failure.options == VerificationOptions(duration_s=2.5)
     kept = run.file_of(seed).read_text()
     command = f"{COMMAND} --seeds {seed}:{seed} --duration-s 2.5"
     for text in (command, "D1: D1 does not hold", "an event", "the last event", "Settings("):
@@ -297,7 +300,9 @@ def test_long_hunts_and_long_runs_say_how_far_they_are(
 
 @pytest.mark.long
 def test_real_runs_are_hunted_and_counted(tmp_path: Path) -> None:
-    def really(seeds: Sequence[int], options: Options) -> Generator[RunResult, None, None]:
+    def really(
+        seeds: Sequence[int], options: VerificationOptions
+    ) -> Generator[RunResult, None, None]:
         return (run_seed(seed, options) for seed in seeds)
 
     run = Soak(tmp_path, really, 1.0)

@@ -2,21 +2,21 @@
 
 import pytest
 
-from groupcomm.sim.settings import Options
 from groupcomm.trace.events import Hold, Stamped
 from tests.verification.mutants.catalogue import find_mutant
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import VerificationOptions
 from tests.verification.specification.refinement import PROPERTY, Refinement
-from tests.verification.specification.runs import run_seed
 
 pytestmark = pytest.mark.verification
 
 KINDS = (
-    Options(duration_s=2.0),
-    Options(duration_s=1.0, sites=3),
-    Options(duration_s=2.0, rosters=True),
-    Options(duration_s=2.0, versions=True),
-    Options(duration_s=2.0, suite=2),
-    Options(duration_s=2.0, targets=True),
+    VerificationOptions(duration_s=2.0),
+    VerificationOptions(duration_s=1.0, sites=3),
+    VerificationOptions(duration_s=2.0, rosters=True),
+    VerificationOptions(duration_s=2.0, versions=True),
+    VerificationOptions(duration_s=2.0, suite=2),
+    VerificationOptions(duration_s=2.0, targets=True),
 )
 
 
@@ -28,7 +28,7 @@ def test_a_run_is_a_behaviour_of_the_specification(kind: int) -> None:
 
 
 def test_a_run_with_liars_is_not_compared() -> None:
-    assert run_seed(3, Options(duration_s=0.5, byzantine=True)).actions == 0
+    assert run_seed(3, VerificationOptions(duration_s=0.5, byzantine=True)).actions == 0
 
 
 SHOWN_BY = {
@@ -49,7 +49,7 @@ the code makes other runs of these seeds: look for the next seed then."""
 def test_a_run_with_a_bug_is_no_behaviour_of_the_specification(name: str) -> None:
     seed, condition = SHOWN_BY[name]
     with find_mutant(name).active():
-        findings = run_seed(seed, Options()).findings
+        findings = run_seed(seed, VerificationOptions()).findings
     assert any(found.property == PROPERTY and condition in found.text for found in findings)
 
 

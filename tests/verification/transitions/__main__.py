@@ -16,10 +16,10 @@ from typing import Final
 
 import pytest
 
-from groupcomm.sim.settings import Options
 from groupcomm_tools.commands.simulate import parse_seeds
 from tests.verification.scenarios.run import run_scenario
-from tests.verification.specification.runs import run_seed
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import VerificationOptions
 from tests.verification.transitions.machines import MACHINES
 from tests.verification.transitions.recorder import Transition, recording
 
@@ -27,16 +27,16 @@ TESTED: Final = ("engine", "link", "membership", "ring", "session")
 """The packages whose tests are run."""
 
 
-def options_of(seed: int) -> Options:
+def options_of(seed: int) -> VerificationOptions:
     """Return the options of a seed: all kinds of clusters in turn."""
     kinds = (
-        Options(duration_s=5.0),
-        Options(duration_s=5.0, sites=3),
-        Options(duration_s=5.0, rosters=True),
-        Options(duration_s=5.0, versions=True),
-        Options(duration_s=5.0, suite=2),
-        Options(duration_s=5.0, faults="storm,leave,crash", targets=True),
-        Options(duration_s=5.0, targets=True, sites=3),
+        VerificationOptions(duration_s=5.0),
+        VerificationOptions(duration_s=5.0, sites=3),
+        VerificationOptions(duration_s=5.0, rosters=True),
+        VerificationOptions(duration_s=5.0, versions=True),
+        VerificationOptions(duration_s=5.0, suite=2),
+        VerificationOptions(duration_s=5.0, faults="storm,leave,crash", targets=True),
+        VerificationOptions(duration_s=5.0, targets=True, sites=3),
     )
     return kinds[seed % len(kinds)]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from groupcomm.ring.ring import Ring
-from groupcomm.sim.settings import Options
-from tests.verification.specification.runs import run_seed
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import VerificationOptions
 from tests.verification.transitions.machines import MACHINES
 from tests.verification.transitions.recorder import BEGIN, recording
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.verification
 def test_only_listed_transitions_happen() -> None:
     listed = {each for machine in MACHINES for each in machine.transitions}
     with recording(MACHINES) as reached:
-        run_seed(3, Options(duration_s=1.0, targets=True, sites=2))
+        run_seed(3, VerificationOptions(duration_s=1.0, targets=True, sites=2))
     assert set(reached) <= listed
     assert reached["membership", "RECOVERED", "OPERATIONAL"]
     assert reached["ring", BEGIN, "RESTING"]
@@ -22,7 +22,7 @@ def test_only_listed_transitions_happen() -> None:
 
 
 def test_recorded_runs_are_the_same_runs() -> None:
-    options = Options(duration_s=0.5, daemons=3)
+    options = VerificationOptions(duration_s=0.5, daemons=3)
     plain = run_seed(4, options).trace_hash
     with recording(MACHINES):
         assert run_seed(4, options).trace_hash == plain

@@ -13,7 +13,6 @@ from typing import Final
 from groupcomm.session.spread.handshake import Handshake
 from groupcomm.session.spread.session import SpreadSession
 from groupcomm.session.spread.views import SharedChanges
-from groupcomm.sim.attackers.roles import POLITE
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.connections import Pipe
 from groupcomm.sim.cluster.host import SimulatedHost
@@ -26,6 +25,7 @@ from tests.verification.campaigns.spread.traffic import (
     draw_message,
     group_name,
 )
+from tests.verification.simulation.attackers.roles import POLITE
 
 GROUPS: Final = 5
 AWAY: Final = 0.2

@@ -1,4 +1,4 @@
-"""An attacker on the network, which hears and sends everything, and has no key.
+"""The fault ``attacker``: somebody on the network who hears and sends everything, without a key.
 
 A replayed datagram may be of an earlier view, and may meet a later start of its receiver, which has
 never seen it.
@@ -6,28 +6,13 @@ never seen it.
 
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Final
 
-from groupcomm.config.view import Incarnation
-from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import (
-    HEAD_BYTES,
-    SUITE_IDENTITIES,
-    VERSION,
-    Channel,
-    fixed_heads,
-)
-from groupcomm.security.sealing import Sealer
-from groupcomm.sim.attackers.attack import AttackContext, under_a_head
-from groupcomm.sim.attackers.keyholder import RingKeySealer
-from groupcomm.sim.attackers.programs import RogueProgramsAttack
-from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.security.layout import HEAD_BYTES, VERSION
 from groupcomm.sim.faults.paths import Forged, corrupt
 from groupcomm.sim.network.network import Receiver
 from groupcomm.sim.virtual_time import SECOND, Loop
-from groupcomm.wire.hello import Hello
 
 INTERVAL_US = SECOND // 10
 REMEMBERED = 500
@@ -123,50 +108,3 @@ class KeylessAttacker:
         at = self._rng.randrange(HEAD_BYTES, max(HEAD_BYTES + 1, len(datagram) - 8))
         forged = datagram[:at] + edge + datagram[at + 8 :]
         return Forged(forged) if forged != datagram else corrupt(self._rng, datagram)
-
-
-AT_ONCE: Final = 60
-SHORT: Final = (0, 1, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 5, HEAD_BYTES + 21)
-
-
-class LocalUser(RogueProgramsAttack):
-    """A local user that connects without rights, and sends invented datagrams."""
-
-    PRINCIPAL = ""
-    NAMES: Sequence[str] = ()
-
-    def __init__(self, stage: AttackContext, rng: Random) -> None:
-        super().__init__(stage, rng)
-        self._keys = KeyRing({1: rng.randbytes(32)}, 1)
-
-    def act(self) -> None:
-        """Connect, talk, and send a burst of datagrams."""
-        super().act()
-        make: Callable[[SimulatedHost], bytes] = self._rng.choice(
-            (self._junk, self._headed, self._headed, self._sealed)
-        )
-        target = self._rng.choice(self._stage.hosts)
-        for _ in range(self._rng.randint(1, AT_ONCE)):
-            self._inject(target, make(target))
-
-    def _somebody(self) -> tuple[int, Incarnation]:
-        return self._rng.choice(list(self._numbers())), self._drawn_start()
-
-    def _junk(self, _: SimulatedHost) -> bytes:
-        return self._rng.randbytes(self._rng.choice((*SHORT, self._rng.randrange(2000))))
-
-    def _headed(self, _: SimulatedHost) -> bytes:
-        """Return a head that is right as far as outsiders can know it, and no seal."""
-        rng = self._rng
-        suite = rng.choice((0, 1, 2, self._stage.settings.suite))
-        number, start = self._somebody()
-        heads = fixed_heads(suite, rng.choice((0, 1, 1, 2)), self._stage.cluster, number, start)
-        counter = rng.choice((0, 1, rng.getrandbits(20), 2**63, 2**64 - 1))
-        return under_a_head(rng.choice(heads), counter, rng.randbytes(rng.randrange(400)))
-
-    def _sealed(self, target: SimulatedHost) -> bytes:
-        """Return a datagram with a seal by a key of the attacker."""
-        kind = RingKeySealer if self._stage.settings.suite == SUITE_IDENTITIES else Sealer
-        sealer = kind(self._keys, self._stage.cluster, *self._somebody())
-        said = Hello(start=self._drawn_start(), asks=1).encode()
-        return sealer.seal(said, self._rng.choice(list(Channel)))

@@ -7,31 +7,33 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.events import Message
-from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.faults.rules import Effect, Rule, RuledPath, kind_of
-from groupcomm.sim.faults.targets import TargetedFaults
-from groupcomm.sim.settings import Options, plain_settings
-from tests.verification.specification.runs import run_seed
+from groupcomm.sim.network.kinds import kind_of
+from groupcomm.sim.settings import plain_settings
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.rules import Effect, Rule, RuledPath
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import VerificationOptions
+from tests.verification.simulation.targets import TargetedFaults
 
 pytestmark = pytest.mark.verification
 
 
 @pytest.mark.parametrize(("seed", "sites"), [(3, 1), (4, 3)])
 def test_properties_hold(seed: int, sites: int) -> None:
-    result = run_seed(seed, Options(targets=True, sites=sites, duration_s=2.0))
+    result = run_seed(seed, VerificationOptions(targets=True, sites=sites, duration_s=2.0))
     assert not result.findings
     assert result.settings.suite == 0
 
 
 def test_a_seed_gives_one_run() -> None:
-    options = Options(targets=True, duration_s=0.5, daemons=3)
+    options = VerificationOptions(targets=True, duration_s=0.5, daemons=3)
     hashes = {run_seed(5, options).trace_hash for _ in range(2)}
     assert len(hashes) == 1
-    assert hashes != {run_seed(5, Options(duration_s=0.5, daemons=3)).trace_hash}
+    assert hashes != {run_seed(5, VerificationOptions(duration_s=0.5, daemons=3)).trace_hash}
 
 
 def test_many_kinds_and_effects_are_hit() -> None:
-    cluster = Cluster(plain_settings(daemons=3), lambda event: None)
+    cluster = VerificationCluster(plain_settings(daemons=3), lambda event: None)
     faults = TargetedFaults(cluster.loop, Random(1), cluster.network, 3)
     drawn: set[Effect] = set()
     kinds: set[str] = set()
@@ -58,7 +60,7 @@ def test_a_rule_lets_the_first_ones_pass() -> None:
 
 
 def test_held_packets_arrive_once_the_faults_are_over() -> None:
-    cluster = Cluster(plain_settings(daemons=2), lambda event: None)
+    cluster = VerificationCluster(plain_settings(daemons=2), lambda event: None)
     faults = TargetedFaults(cluster.loop, Random(2), cluster.network, 2)
     faults.end()  # none of its own
     sender, receiver = (cluster.connect("u", place) for place in range(2))
@@ -79,12 +81,12 @@ def test_held_packets_arrive_once_the_faults_are_over() -> None:
 @pytest.mark.parametrize("others", [{"suite": 1}, {"attackers": ("outsider",)}])
 def test_kinds_must_be_visible(others: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="could not know the kinds"):
-        Options(targets=True, **others)  # type: ignore[arg-type]
+        VerificationOptions(targets=True, **others)  # type: ignore[arg-type]
 
 
 def test_the_network_sees_the_kind() -> None:
     seen = set()
-    cluster = Cluster(plain_settings(daemons=2), lambda event: None)
+    cluster = VerificationCluster(plain_settings(daemons=2), lambda event: None)
     cluster.network.observers.append(lambda source, target, data, goes: seen.add(kind_of(data)))
     cluster.run(0.5)
     assert {"beacon"} <= seen

@@ -9,12 +9,12 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.versions import Versions, shared
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.errors import ConfigError
-from groupcomm.sim.checkers.versions import VersionChecker
-from groupcomm.sim.faults.releases import APART, MEETING, draw_release
-from groupcomm.sim.settings import Options
 from tests.groupcomm.engine.cluster import Cluster
 from tests.verification.mutants.catalogue import find_mutant
-from tests.verification.specification.runs import run_seed
+from tests.verification.simulation.releases import APART, MEETING, draw_release
+from tests.verification.simulation.runs import run_seed
+from tests.verification.simulation.settings import VerificationOptions
+from tests.verification.simulation.version_checker import VersionChecker
 
 OLD, NEW = Versions(), Versions(lowest=1, highest=2, features=1)
 
@@ -45,7 +45,7 @@ def ids(checker: VersionChecker) -> list[str]:
 
 @pytest.mark.parametrize("seed", [2, *(pytest.param(s, marks=pytest.mark.long) for s in (1, 5))])
 def test_releases_meet_whatever_goes_wrong(seed: int) -> None:
-    result = run_seed(seed, Options(versions=True, duration_s=3.0, daemons=3, sites=1))
+    result = run_seed(seed, VerificationOptions(versions=True, duration_s=3.0, daemons=3, sites=1))
     assert result.findings == ()
     assert result.views > 2
 
@@ -82,7 +82,7 @@ def test_drawn_releases_share_a_version_unless_one_may_be_apart() -> None:
 
 def test_releases_do_not_meet_beside_liars() -> None:
     with pytest.raises(ConfigError, match="versions together with a daemon that lies"):
-        Options(versions=True, byzantine=True)
+        VerificationOptions(versions=True, byzantine=True)
 
 
 # ---- mutants ----

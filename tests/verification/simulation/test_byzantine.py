@@ -8,21 +8,26 @@ import pytest
 
 from groupcomm.engine.checks import Plausibility
 from groupcomm.order.admission import Admission
-from groupcomm.sim.byzantine.liar import WAYS, Lying
-from groupcomm.sim.byzantine.run import Byzantine
-from groupcomm.sim.checkers.survivors import Survivors
-from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.run import make_workload, run
-from groupcomm.sim.settings import Options, Settings, draw_settings
+from groupcomm.sim.run import make_workload
 from groupcomm.trace.events import Boot, Conf, Release, TraceEvent
+from tests.verification.simulation.byzantine.liar import WAYS, Lying
+from tests.verification.simulation.byzantine.run import Byzantine
+from tests.verification.simulation.byzantine.survivors import Survivors
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.runs import run
+from tests.verification.simulation.settings import (
+    VerificationOptions,
+    VerificationSettings,
+    draw_settings,
+)
 
 pytestmark = pytest.mark.verification
 
-BYZANTINE = Options(byzantine=True, duration_s=3.0, daemons=4, sites=1)
+BYZANTINE = VerificationOptions(byzantine=True, duration_s=3.0, daemons=4, sites=1)
 VIEWS = [f"{counter}.alfa.a" for counter in range(5)]
 
 
-def liars(seed: int, *ways: str) -> Settings:
+def liars(seed: int, *ways: str) -> VerificationSettings:
     """Return the settings of a run in which every other packet comes with a lie of these ways."""
     settings = draw_settings(seed, BYZANTINE)
     return attrs.evolve(settings, lying=Lying(share=0.5, ways=ways, spells=False))
@@ -43,7 +48,7 @@ def test_lies_are_sent_and_refused() -> None:
     told = refused = 0
     for seed in range(1, 4):
         check, settings = Survivors(), liars(seed, *WAYS)
-        cluster = Cluster(settings, check.feed, start=False)
+        cluster = VerificationCluster(settings, check.feed, start=False)
         play = Byzantine(cluster, make_workload(cluster), check)
         play._lie()
         told += sum(liar.lies_sent for liar in play._liars)
@@ -59,21 +64,21 @@ def test_a_hello_can_lie(suite: int) -> None:
     lying = Lying(share=0.8, ways=("change",), spells=False)
     settings = attrs.evolve(draw_settings(2, options), lying=lying)
     check = Survivors()
-    cluster = Cluster(settings, check.feed, start=False)
+    cluster = VerificationCluster(settings, check.feed, start=False)
     play = Byzantine(cluster, make_workload(cluster), check)
     play._lie()
     assert sum(liar.hello_lies for liar in play._liars) > 0
 
 
 def test_some_daemons_always_tell_the_truth() -> None:
-    drawn = [draw_settings(seed, Options(byzantine=True)) for seed in range(1, 200)]
+    drawn = [draw_settings(seed, VerificationOptions(byzantine=True)) for seed in range(1, 200)]
     assert {len(settings.liars) for settings in drawn} == {1, 2}
     for settings in drawn:
         daemons = sum(map(len, settings.sites))
         assert settings.core
         assert not set(settings.core) & set(settings.liars)
         assert len(settings.liars) < daemons
-    assert draw_settings(1, Options()).liars == ()
+    assert draw_settings(1, VerificationOptions()).liars == ()
 
 
 # ---- findings ----
@@ -99,20 +104,20 @@ def test_a_refusal_that_is_missing_is_found(
     assert "assert" in found
 
 
-def never_agree(cluster: Cluster) -> None:
+def never_agree(cluster: VerificationCluster) -> None:
     cluster.agree = lambda _: False  # type: ignore[method-assign,assignment]
 
 
-def keep_programs(cluster: Cluster) -> None:
+def keep_programs(cluster: VerificationCluster) -> None:
     cluster.clients = []  # no client can end them
 
 
 @pytest.mark.parametrize(("found", "break_it"), [("B2", never_agree), ("B3", keep_programs)])
 def test_what_survivors_owe_each_other_is_asked_for(
-    found: str, break_it: Callable[[Cluster], None]
+    found: str, break_it: Callable[[VerificationCluster], None]
 ) -> None:
     check, settings = Survivors(), liars(1, "withhold")
-    cluster = Cluster(settings, check.feed, start=False)
+    cluster = VerificationCluster(settings, check.feed, start=False)
     play = Byzantine(cluster, make_workload(cluster), check)
     play._lie()
     break_it(cluster)

@@ -11,12 +11,12 @@ from groupcomm.config.view import Incarnation, incarnation_of
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.layout import FIXED_BYTES, FOR_ALL, HEAD_BYTES
 from groupcomm.security.opening import split_sealed
-from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.faults.paths import Forged
 from groupcomm.sim.network.network import Network
-from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import SECOND, Loop
 from groupcomm.trace.recorders import RecordEvent
+from tests.verification.simulation.host import VerificationHost
+from tests.verification.simulation.settings import VerificationSettings
 
 INTERVAL_US: Final = SECOND // 15
 """The average time between two acts of an attacker."""
@@ -33,10 +33,10 @@ class AttackContext:
     """The surroundings of an attack: the cluster, its hosts and the network."""
 
     loop: Loop
-    settings: Settings
+    settings: VerificationSettings
     config: CoreConfig
     network: Network
-    hosts: Sequence[SimulatedHost]
+    hosts: Sequence[VerificationHost]
     record: RecordEvent
 
     @property
@@ -122,12 +122,12 @@ class Attack:
         if len(self.breaches) < MOST_BREACHES:
             self.breaches.append(text)
 
-    def _inject(self, target: SimulatedHost, datagram: bytes) -> None:
+    def _inject(self, target: VerificationHost, datagram: bytes) -> None:
         """Send a daemon a datagram that no daemon of the cluster has sealed."""
         if not target.is_taken:
             target.put(self._stage.loop.now, Forged(datagram))
 
-    def _numbers(self) -> dict[int, SimulatedHost]:
+    def _numbers(self) -> dict[int, VerificationHost]:
         """Return the hosts by the numbers of their daemons, which follow from the names."""
         return {daemon_number(host.name): host for host in self._stage.hosts}
 

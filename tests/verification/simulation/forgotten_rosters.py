@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from groupcomm.config.roster import Roster, RosterRecord
-from groupcomm.sim.cluster.host import SimulatedHost
+from tests.verification.simulation.host import VerificationHost
 
 LEAST_COUNTED: Final = 2
 """The fewest daemons that count in a roster that a disk may go back to: a daemon alone must have no
@@ -26,13 +26,13 @@ class ForgottenRosters:
         first: the names of the daemons that configuration files list.
     """
 
-    def __init__(self, hosts: Sequence[SimulatedHost], first: Sequence[str]) -> None:
+    def __init__(self, hosts: Sequence[VerificationHost], first: Sequence[str]) -> None:
         self._hosts = hosts
         self._first = first
-        self._forgetful: SimulatedHost | None = None  # its disk has forgotten the latest roster
+        self._forgetful: VerificationHost | None = None  # its disk has forgotten the latest roster
         self._latest: Roster | None = None
 
-    def restore(self, host: SimulatedHost, kept: RosterRecord) -> None:
+    def restore(self, host: VerificationHost, kept: RosterRecord) -> None:
         """Give a damaged disk its rosters back, unless it may forget them.
 
         Args:
@@ -45,7 +45,7 @@ class ForgottenRosters:
         else:
             host.disk.rosters = kept
 
-    def _may_forget(self, host: SimulatedHost, kept: RosterRecord, latest: Roster) -> bool:
+    def _may_forget(self, host: VerificationHost, kept: RosterRecord, latest: Roster) -> bool:
         left = host.disk.rosters
         if left == kept or self.is_waiting or not self._is_settled(kept):
             return False
@@ -77,12 +77,12 @@ class ForgottenRosters:
             host.core.roster_manager.is_changing for host in up
         )
 
-    def _may_start_with_file(self, host: SimulatedHost, latest: Roster) -> bool:
+    def _may_start_with_file(self, host: VerificationHost, latest: Roster) -> bool:
         """Return whether its configuration file lists it, and another one that can tell it."""
         known = {name for name in self._first if name != host.name and latest.entry(name)}
         return host.name in self._first and bool(known)
 
 
-def _may_go_back(host: SimulatedHost, old: Roster) -> bool:
+def _may_go_back(host: VerificationHost, old: Roster) -> bool:
     counted = sum(entry.counts for entry in old.entries)
     return old.entry(host.name) is not None and counted >= LEAST_COUNTED

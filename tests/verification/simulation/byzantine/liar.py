@@ -16,11 +16,11 @@ import msgspec
 from groupcomm.engine import DaemonCore
 from groupcomm.engine.protection import IdentityProtection, SealedProtection
 from groupcomm.security.layout import CHANNEL_OF
-from groupcomm.sim.byzantine.lies import Forger, change, draw_number, lie, of_view
 from groupcomm.sim.virtual_time import SECOND, Loop
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
+from tests.verification.simulation.byzantine.lies import Forger, change, draw_number, lie, of_view
 
 
 @attrs.frozen(kw_only=True)

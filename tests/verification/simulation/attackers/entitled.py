@@ -9,8 +9,8 @@ from functools import partial
 from random import Random
 from typing import ClassVar, Final
 
-from groupcomm.sim.attackers.attack import Attack, AttackContext
 from groupcomm.sim.cluster.clients import SimulatedClient
+from tests.verification.simulation.attackers.attack import Attack, AttackContext
 
 MOST_PROGRAMS: Final = 12
 AT_ONCE: Final = 60

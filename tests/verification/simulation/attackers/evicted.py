@@ -24,11 +24,11 @@ from groupcomm.names import daemon_number
 from groupcomm.security.identity import Roll
 from groupcomm.security.layout import CHANNEL_OF, Channel
 from groupcomm.security.secret_sealing import SecretOpener
-from groupcomm.sim.attackers.attack import AttackContext, SeenDatagram
-from groupcomm.sim.attackers.keyholder import FAR, READ_SHARE, KeyHolder
 from groupcomm.sim.cluster.disk import marks_stored_at_once
-from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.virtual_time import SECOND
+from tests.verification.simulation.attackers.attack import AttackContext, SeenDatagram
+from tests.verification.simulation.attackers.keyholder import FAR, READ_SHARE, KeyHolder
+from tests.verification.simulation.host import VerificationHost
 
 EARLIEST_US: Final = SECOND // 2
 LATEST_US: Final = 3 * SECOND
@@ -98,7 +98,7 @@ class Evicted(KeyHolder):
             self._seize_host()
         self._stage.loop.at(self._stage.loop.now + ORDER_US, self._order)
 
-    def _knows(self, host: SimulatedHost) -> bool:
+    def _knows(self, host: VerificationHost) -> bool:
         """Return whether a running daemon knows of the eviction, its file does, and a clone of it,
         which has the same address and read the file when it started."""
         if host.process is None or host.credentials is None:
@@ -174,7 +174,7 @@ class Evicted(KeyHolder):
         if opened.channel != Channel.HELLO and len(opened.packet) > 1:
             self._kept.append(opened.packet)
 
-    def _is_settled(self, host: SimulatedHost) -> bool:
+    def _is_settled(self, host: VerificationHost) -> bool:
         """Return whether a daemon knows of the eviction, and seals with a later secret."""
         if not self._knows(host):
             return False
@@ -186,7 +186,7 @@ class Evicted(KeyHolder):
             self._settled[name] = now
         return now > self._settled.get(name, now) + SETTLED_US
 
-    def _try_to_read(self, host: SimulatedHost, seen: SeenDatagram) -> None:
+    def _try_to_read(self, host: VerificationHost, seen: SeenDatagram) -> None:
         assert self._spy is not None
         self._spy.now = self._stage.loop.now / SECOND
         try:
@@ -198,12 +198,12 @@ class Evicted(KeyHolder):
 
     # ---- what the attacker sends ----
 
-    def _inject(self, target: SimulatedHost, datagram: bytes) -> None:
+    def _inject(self, target: VerificationHost, datagram: bytes) -> None:
         """Send only to daemons that know of the eviction; others may believe the attacker."""
         if self._gate is not None and self._knows(target):
             super()._inject(target, datagram)
 
-    def ways(self) -> Sequence[Callable[[SimulatedHost], bytes | None]]:
+    def ways(self) -> Sequence[Callable[[VerificationHost], bytes | None]]:
         """Return the ways of attack: all that the ring's key allows, and those of a former
         daemon."""
         return (
@@ -215,7 +215,7 @@ class Evicted(KeyHolder):
             self._sign_as_itself,
         )
 
-    def _say_as_itself(self, target: SimulatedHost) -> bytes | None:
+    def _say_as_itself(self, target: VerificationHost) -> bytes | None:
         """Return an earlier packet, sealed with the secrets that the daemon had."""
         if self._gate is None or not self._kept:
             return None
@@ -224,7 +224,7 @@ class Evicted(KeyHolder):
             return None
         return self._gate.seal(self._rng.choice((None, target.name)), packet)
 
-    def _sign_as_itself(self, target: SimulatedHost) -> bytes | None:
+    def _sign_as_itself(self, target: VerificationHost) -> bytes | None:
         """Return an introduction with the daemon's real signature, in its own name or another."""
         if self._gate is None:
             return None

@@ -22,8 +22,6 @@ from groupcomm.security.layout import SUITE_IDENTITIES, Channel
 from groupcomm.security.opening import Opener
 from groupcomm.security.sealing import Sealer
 from groupcomm.security.secret_sealing import SecretOpener
-from groupcomm.sim.attackers.attack import Attack, AttackContext, SeenDatagram, seen_in
-from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.wire.eviction import EVICTION_BYTES
 from groupcomm.wire.hello import (
@@ -35,6 +33,13 @@ from groupcomm.wire.hello import (
     decode_introduction_untrusted,
 )
 from groupcomm.wire.packet import KEY_BYTES, PacketKind
+from tests.verification.simulation.attackers.attack import (
+    Attack,
+    AttackContext,
+    SeenDatagram,
+    seen_in,
+)
+from tests.verification.simulation.host import VerificationHost
 
 REMEMBERED: Final = 300
 MOST_AT_ONCE: Final = 12
@@ -165,7 +170,7 @@ class KeyHolder(Attack):
             if datagram is not None:
                 self._inject(target, datagram)
 
-    def ways(self) -> Sequence[Callable[[SimulatedHost], bytes | None]]:
+    def ways(self) -> Sequence[Callable[[VerificationHost], bytes | None]]:
         """Return the ways of attack."""
         return (
             self._introduce,
@@ -189,7 +194,7 @@ class KeyHolder(Attack):
             lane.encrypt = type(sealer)._encrypt(sealer, secret, channel, epoch)
         return sealer
 
-    def _claimed(self, target: SimulatedHost) -> tuple[int, Incarnation]:
+    def _claimed(self, target: VerificationHost) -> tuple[int, Incarnation]:
         """Return a daemon whose name the target may believe: mostly a running start."""
         number = self._rng.choice(list(self._starts))
         if self._rng.random() < 0.1:
@@ -199,7 +204,7 @@ class KeyHolder(Attack):
             return number, self._drawn_start()
         return number, self._rng.choice((starts[-1], self._rng.choice(starts)))
 
-    def _start_of(self, target: SimulatedHost) -> Incarnation:
+    def _start_of(self, target: VerificationHost) -> Incarnation:
         starts = self._starts.get(daemon_number(target.name), [])
         return starts[-1] if starts else self._drawn_start()
 
@@ -212,7 +217,7 @@ class KeyHolder(Attack):
     def _epoch(self) -> int:
         return self._rng.choice((0, 0, 0, 1, 7, 1 << 12, 3 << 12, 2**31, 2**32 - 1))
 
-    def _introduce(self, target: SimulatedHost) -> bytes:
+    def _introduce(self, target: VerificationHost) -> bytes:
         """Return an introduction of any daemon to the target, with a wrong signature."""
         rng, claimed = self._rng, self._claimed(target)
         told = Introduction(
@@ -241,7 +246,7 @@ class KeyHolder(Attack):
         self,
         told: Introduction,
         claimed: tuple[int, Incarnation],
-        target: SimulatedHost,
+        target: VerificationHost,
         counter: int,
     ) -> bytes:
         """Return a signature of nobody, of the attacker, or of a daemon for something else."""
@@ -261,7 +266,7 @@ class KeyHolder(Attack):
     def _publics(self) -> list[bytes]:
         return [told.public for _, told, _ in list(self._introductions)[-3:]]
 
-    def _alter(self, target: SimulatedHost) -> bytes | None:
+    def _alter(self, target: VerificationHost) -> bytes | None:
         """Return a true statement of a daemon, under another counter, for another daemon, or
         changed."""
         if not self._introductions:
@@ -288,7 +293,7 @@ class KeyHolder(Attack):
             said, Channel.HELLO, daemon_number(target.name)
         )
 
-    def _say_control(self, target: SimulatedHost) -> bytes:
+    def _say_control(self, target: VerificationHost) -> bytes:
         """Return a control message under a valid outer seal, with no inner one, or the file
         key's."""
         claimed = self._claimed(target)
@@ -299,7 +304,7 @@ class KeyHolder(Attack):
         receiver = self._rng.choice((None, daemon_number(target.name)))
         return self._sealer(claimed, epoch, counter).seal(said, Channel.CONTROL, receiver)
 
-    def _rewrap(self, target: SimulatedHost) -> bytes | None:
+    def _rewrap(self, target: VerificationHost) -> bytes | None:
         """Return a packet of a daemon for its trusted daemons, under another outer seal."""
         heard = [seen for seen in self._heard if seen.channel == Channel.CONTROL and seen.for_all]
         if not heard:
@@ -316,7 +321,7 @@ class KeyHolder(Attack):
         receiver = self._rng.choice((None, daemon_number(target.name)))
         return self._sealer(claimed, epoch, counter).seal(inner, Channel.CONTROL, receiver)
 
-    def _say_on_the_ring(self, target: SimulatedHost) -> bytes:
+    def _say_on_the_ring(self, target: VerificationHost) -> bytes:
         """Return a token, or data, sealed with the file's key alone."""
         claimed = self._claimed(target)
         channel = self._rng.choice((Channel.RING, Channel.RING, Channel.LINK))

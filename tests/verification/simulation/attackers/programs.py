@@ -25,13 +25,13 @@ from groupcomm.session.frames import (
     encode_hello,
     encode_query,
 )
-from groupcomm.sim.attackers.attack import Attack, AttackContext
 from groupcomm.sim.cluster.connections import Pipe
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.workload import GROUPS
 from groupcomm.trace.recorders import SessionTrace
 from groupcomm.wire.bundle import BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment, message_parts
+from tests.verification.simulation.attackers.attack import Attack, AttackContext
 
 RUDE: Final = "token:rude"
 OWN_NAMES: Final = ("rude", "rude/1", "rude/chat")

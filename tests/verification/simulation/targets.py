@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from groupcomm.sim.faults.rules import ALL, ANY, KINDS, ODD, Effect, Rule, RuledPath
 from groupcomm.sim.network.network import Network, Pair
 from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
+from tests.verification.simulation.rules import ALL, ANY, KINDS, ODD, Effect, Rule, RuledPath
 
 INTERVAL_US: Final = SECOND // 2
 """The mean time from one fault to the next."""

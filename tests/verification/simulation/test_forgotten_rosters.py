@@ -5,10 +5,11 @@ import pytest
 
 from groupcomm.config.roster import MoveDaemon, Roster, RosterChange, RosterRecord
 from groupcomm.engine import ChangeRoster
-from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.disk import Damage
-from groupcomm.sim.cluster.forgotten_rosters import ForgottenRosters
 from groupcomm.sim.settings import plain_settings
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.forgotten_rosters import ForgottenRosters
+from tests.verification.simulation.settings import widened
 
 AWAY = 1
 
@@ -17,7 +18,7 @@ class Forgetting:
     """A cluster of three whose roster was changed, without an operator of its own."""
 
     def __init__(self) -> None:
-        self.cluster = Cluster(attrs.evolve(plain_settings(daemons=3), rosters=True))
+        self.cluster = VerificationCluster(widened(plain_settings(daemons=3), rosters=True))
         operator = self.cluster.operator
         assert operator is not None
         operator.rest()

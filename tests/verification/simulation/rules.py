@@ -12,9 +12,9 @@ from typing import Final
 
 import attrs
 
-from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.paths import PathFaults
+from groupcomm.sim.network.kinds import kind_of
 from groupcomm.sim.virtual_time import Loop
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
@@ -24,9 +24,6 @@ KINDS: Final = tuple(
     kind.name.lower() for kind in (*PacketKind, *ControlKind) if kind is not PacketKind.CONTROL
 )
 """Packets as scenarios call them; control packets by the message that they carry."""
-
-_CONTROL_KIND: Final = HEAD_BYTES + 49
-"""The offset in a datagram with a control packet of the kind of message (wire/control.py)."""
 
 ALL: Final = 0
 ODD: Final = -1
@@ -48,14 +45,6 @@ _DONE: Final = {
     Effect.COPY: "copied",
     Effect.DELAY: "delayed",
 }
-
-
-def kind_of(datagram: bytes) -> str:
-    """Return the kind of packet in an unencrypted datagram."""
-    kind = datagram[HEAD_BYTES]
-    if kind == PacketKind.CONTROL:
-        return ControlKind(datagram[_CONTROL_KIND]).name.lower()
-    return PacketKind(kind).name.lower()
 
 
 @attrs.define

@@ -9,14 +9,14 @@
 from collections.abc import Callable
 from typing import Final
 
-from groupcomm.sim.byzantine.liar import Liar
-from groupcomm.sim.checkers.survivors import Survivors
-from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.settings import reachable_core
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import Storm, Workload
 from groupcomm.trace.events import Heal
+from tests.verification.simulation.byzantine.liar import Liar
+from tests.verification.simulation.byzantine.survivors import Survivors
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.host import VerificationHost
 
 SLICE_S: Final = 0.1
 
@@ -40,7 +40,7 @@ class Byzantine:
         check: the checks of the daemons that do not lie.
     """
 
-    def __init__(self, cluster: Cluster, workload: Workload, check: Survivors) -> None:
+    def __init__(self, cluster: VerificationCluster, workload: Workload, check: Survivors) -> None:
         self._cluster = cluster
         self._workload = workload
         self._check = check
@@ -49,7 +49,7 @@ class Byzantine:
         check.spare(cluster.daemons[index].name for index in settings.liars)
         self._liars = [self._make_liar(cluster.daemons[index]) for index in settings.liars]
 
-    def _make_liar(self, host: SimulatedHost) -> Liar:
+    def _make_liar(self, host: VerificationHost) -> Liar:
         cluster = self._cluster
         others = [other for other in cluster.daemons if other is not host]
         liar = Liar(
@@ -119,7 +119,7 @@ class Byzantine:
     # ---- a new beginning ----
 
     @property
-    def _core(self) -> list[SimulatedHost]:
+    def _core(self) -> list[VerificationHost]:
         return [self._cluster.daemons[index] for index in self._cluster.core]
 
     def _empty(self) -> None:
@@ -174,6 +174,6 @@ class Byzantine:
         cluster.settle()
 
 
-def _is_empty(host: SimulatedHost) -> bool:
+def _is_empty(host: VerificationHost) -> bool:
     operation = host.core.view_state
     return operation is not None and not operation.delivery.groups.table.sessions

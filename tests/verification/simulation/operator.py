@@ -20,10 +20,10 @@ from groupcomm.config.roster import (
 from groupcomm.config.site_links import pair_of_sites
 from groupcomm.engine import ChangeRoster
 from groupcomm.errors import LocalProtocolError
-from groupcomm.sim.cluster.forgotten_rosters import ForgottenRosters
-from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.network.links import SimulatedLink, joined
 from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
+from tests.verification.simulation.forgotten_rosters import ForgottenRosters
+from tests.verification.simulation.host import VerificationHost
 
 CHANGE_US: Final = 2 * SECOND // 3
 """The mean time between two changes, microseconds."""
@@ -89,7 +89,7 @@ class Operator:
         self,
         loop: Loop,
         rng: Random,
-        hosts: Sequence[SimulatedHost],
+        hosts: Sequence[VerificationHost],
         links: Sequence[SimulatedLink],
         faults: Sequence[Callable[[], None]],
         first: Sequence[str],
@@ -163,7 +163,7 @@ class Operator:
             soon = self._loop.now + 1 + self._rng.randrange(DISTURBED_US)
             self._loop.at(soon, self._disturb)
 
-    def _ask(self, host: SimulatedHost, command: ChangeRoster) -> bool:
+    def _ask(self, host: VerificationHost, command: ChangeRoster) -> bool:
         try:
             host.core.command(command)
         except LocalProtocolError:
@@ -197,7 +197,7 @@ class Operator:
             return False
         return joined(left, self._pairs, min(left)) == left
 
-    def _draw_addition(self, host: SimulatedHost, roster: Roster) -> AddDaemon:
+    def _draw_addition(self, host: VerificationHost, roster: Roster) -> AddDaemon:
         site = str(host.site + 1)
         links: list[tuple[str, int]] = []
         if site not in roster.sites and self._rng.random() >= FORGETFUL_SHARE:
@@ -296,7 +296,7 @@ class Operator:
         sites = sorted({self._by_name[one].site, self._by_name[other].site})
         return len(sites) == 1 or tuple(sites) in self._pairs
 
-    def _help(self, host: SimulatedHost, roster: Roster | None, better: Roster | None) -> None:
+    def _help(self, host: VerificationHost, roster: Roster | None, better: Roster | None) -> None:
         """Give up the roster of a daemon: it starts with a better one, or is stopped."""
         if roster is not None:
             self.given_up.add(roster.id)
@@ -307,7 +307,7 @@ class Operator:
         else:
             host.is_spare = True
 
-    def _start_with(self, host: SimulatedHost, roster: Roster) -> None:
+    def _start_with(self, host: VerificationHost, roster: Roster) -> None:
         """Start a daemon whose disk has this roster from now on."""
         host.is_spare, host.disk.rosters = False, RosterRecord(agreed=roster)
         host.boot()

@@ -13,13 +13,17 @@ import attrs
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.sim.attackers.attack import Attack, AttackContext
-from groupcomm.sim.attackers.entitled import Crowd, FreeSender, Joiner
-from groupcomm.sim.attackers.evicted import Evicted
-from groupcomm.sim.attackers.keyholder import KeyHolder
-from groupcomm.sim.attackers.outsiders import LocalUser
-from groupcomm.sim.attackers.programs import RogueProgramsAttack
-from groupcomm.sim.attackers.roles import (
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.network import Network
+from groupcomm.sim.virtual_time import SECOND, Loop, random_for
+from groupcomm.trace.recorders import RecordEvent
+from tests.verification.simulation.attackers.attack import Attack, AttackContext
+from tests.verification.simulation.attackers.entitled import Crowd, FreeSender, Joiner
+from tests.verification.simulation.attackers.evicted import Evicted
+from tests.verification.simulation.attackers.keyholder import KeyHolder
+from tests.verification.simulation.attackers.outsiders import LocalUser
+from tests.verification.simulation.attackers.programs import RogueProgramsAttack
+from tests.verification.simulation.attackers.roles import (
     CROWD,
     EVICTED,
     FREE_SENDER,
@@ -29,12 +33,8 @@ from groupcomm.sim.attackers.roles import (
     RING_KEY,
     USER,
 )
-from groupcomm.sim.cluster.host import SimulatedHost
-from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.network.network import Network
-from groupcomm.sim.settings import Settings
-from groupcomm.sim.virtual_time import SECOND, Loop, random_for
-from groupcomm.trace.recorders import RecordEvent
+from tests.verification.simulation.host import VerificationHost
+from tests.verification.simulation.settings import VerificationSettings
 
 PLAYERS: Final = {
     RING_KEY: KeyHolder,
@@ -59,10 +59,10 @@ class Attackers:
     def __init__(
         self,
         loop: Loop,
-        settings: Settings,
+        settings: VerificationSettings,
         config: CoreConfig,
         network: Network,
-        hosts: Sequence[SimulatedHost],
+        hosts: Sequence[VerificationHost],
         record: RecordEvent,
     ) -> None:
         self._stage = AttackContext(loop, settings, config, network, hosts, record)

@@ -4,19 +4,29 @@ import attrs
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.attackers import attackers
-from groupcomm.sim.attackers.evicted import Evicted
-from groupcomm.sim.attackers.keyholder import KeyHolder
-from groupcomm.sim.attackers.programs import RogueProgramsAttack
-from groupcomm.sim.attackers.roles import ENTITLED, FOR_SUITE_2, ROLES, UNITS_US, parse_roles
+from groupcomm.sim import run as simulator
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.run import RunResult
-from groupcomm.sim.settings import Options, Settings, draw_settings
-from groupcomm_tools.campaign import replay_command
-from groupcomm_tools.cli import main
-from tests.groupcomm.sim.role_breaks import BREAKS, steps_have_no_bound
 from tests.verification.mutants.mutant import Mutant
-from tests.verification.specification.runs import run, run_seed
+from tests.verification.simulation.attackers import attackers
+from tests.verification.simulation.attackers.evicted import Evicted
+from tests.verification.simulation.attackers.keyholder import KeyHolder
+from tests.verification.simulation.attackers.programs import RogueProgramsAttack
+from tests.verification.simulation.attackers.roles import (
+    ENTITLED,
+    FOR_SUITE_2,
+    ROLES,
+    UNITS_US,
+    parse_roles,
+)
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.role_breaks import BREAKS, steps_have_no_bound
+from tests.verification.simulation.runs import main, replay_command, run, run_seed
+from tests.verification.simulation.settings import (
+    VerificationOptions,
+    VerificationSettings,
+    draw_settings,
+)
 
 pytestmark = pytest.mark.verification
 
@@ -28,8 +38,8 @@ HEAVY = ("joiner", "free-sender")
 """Roles that `crowd` stands for."""
 
 
-def small(role: str, **options: object) -> Options:
-    chosen = Options(attackers=(role,), duration_s=2.0, sites=1, daemons=3)
+def small(role: str, **options: object) -> VerificationOptions:
+    chosen = VerificationOptions(attackers=(role,), duration_s=2.0, sites=1, daemons=3)
     return attrs.evolve(chosen, **options)  # type: ignore[arg-type]
 
 
@@ -66,15 +76,15 @@ def test_no_property_is_violated_whoever_attacks(
     ],
 )
 def test_several_roles_together_achieve_no_more(roles: tuple[str, ...]) -> None:
-    options = Options(attackers=roles, duration_s=2.0, suite=2, daemons=4)
+    options = VerificationOptions(attackers=roles, duration_s=2.0, suite=2, daemons=4)
     result = run_seed(5, options)
     assert not told(result), replay_command(5, options)
     assert result.deliveries >= 50
 
 
-def watched(settings: Settings) -> Cluster:
+def watched(settings: VerificationSettings) -> VerificationCluster:
     """Return a cluster that lives for four seconds with nobody but attackers."""
-    cluster = Cluster(settings)
+    cluster = VerificationCluster(settings)
     for host in cluster.daemons:
         if not host.is_taken:
             cluster.connect("ann", host.index).on_event = lambda event: None
@@ -168,7 +178,7 @@ def test_who_was_evicted_goes_on_as_a_daemon_and_is_heard_by_nobody() -> None:
 def test_who_was_evicted_acts_only_where_all_know_of_it(seed: int, faults: str) -> None:
     """Seed 37: the other site had its view without the evicted one 60 ms later. Seed 463: a clone,
     at the address of a daemon that knew, had read the file before."""
-    options = Options(suite=2, attackers=("evicted",), faults=faults, duration_s=3.0)
+    options = VerificationOptions(suite=2, attackers=("evicted",), faults=faults, duration_s=3.0)
     assert not told(run_seed(seed, options)), replay_command(seed, options)
 
 
@@ -206,7 +216,7 @@ def test_roles_are_parsed_in_one_order() -> None:
 def test_a_role_that_cannot_be_held_against_is_refused(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status: object = main(["simulate", *arguments])
+    status: object = main(arguments)
     assert status == 2
     assert text in capsys.readouterr().err
 
@@ -216,11 +226,18 @@ def test_the_command_plays_roles_and_tells_how_to_see_a_run_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     roles = ["--attacker", "ring-key", "--attacker", "program,nothing"]
-    assert main(["simulate", "--seeds", "3", "--duration-s", "1", *roles]) == 0
+    assert main(["--seeds", "3", "--duration-s", "1", *roles]) == 0
     assert "0 violations" in capsys.readouterr().out
-    options = Options(attackers=("nothing", "ring-key"), suite=2)
+    options = VerificationOptions(attackers=("nothing", "ring-key"), suite=2)
     command = replay_command(3, options)
     assert command.endswith("--suite 2 --attacker nothing,ring-key")
-    settings = draw_settings(3, Options(attackers=("ring-key", "nothing")))
+    settings = draw_settings(3, VerificationOptions(attackers=("ring-key", "nothing")))
     assert (settings.suite, settings.faults.attacker) == (2, True)
     assert set(attackers.PLAYERS) | {"nothing"} == set(ROLES)
+
+
+def test_no_plain_run_ignores_who_takes_part() -> None:
+    with pytest.raises(AssertionError, match="VerificationOptions has what this run would ignore"):
+        simulator.run_seed(1, VerificationOptions(rosters=True))
+    with pytest.raises(AssertionError, match="this cluster would ignore some of Verification"):
+        Cluster(draw_settings(1, VerificationOptions(rosters=True)))

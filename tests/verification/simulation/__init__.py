@@ -1,0 +1,3 @@
+"""The simulator with what only verification has: operators, releases, segments, targets, liars and
+attackers.
+"""

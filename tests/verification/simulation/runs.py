@@ -1,0 +1,110 @@
+"""Runs of the simulator in which others may take part, compared with the specification.
+
+    python -m tests.verification.simulation --rosters --seeds 1:1000
+
+takes the options of `groupcomm simulate` and those of `VerificationOptions`.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim import run as simulator
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.run import Checks, RunResult
+from groupcomm.sim.settings import Options, Settings
+from groupcomm.sim.workload import Workload
+from groupcomm_tools import campaign
+from groupcomm_tools.commands import simulate
+from tests.verification.simulation.attackers.roles import ROLES, parse_roles
+from tests.verification.simulation.byzantine.run import Byzantine
+from tests.verification.simulation.byzantine.survivors import Survivors
+from tests.verification.simulation.cluster import VerificationCluster
+from tests.verification.simulation.settings import VerificationOptions, draw_settings, widened
+from tests.verification.specification.refinement import Refinement
+
+COMMAND: Final = "python -m tests.verification.simulation"
+
+SWITCHES: Final = {
+    "rosters": "operators add, move and remove daemons all the time",
+    "versions": "each start of a daemon may be one of another release",
+    "targets": "packets of chosen kinds are lost, held, copied or late, and programs are rough",
+    "segments": "large packets travel in segments, over paths that carry more or less, or less than"
+    " systems say",
+    "byzantine": "a daemon of each cluster has the key and lies; the others are checked",
+}
+
+
+def run_seed(
+    seed: int, options: Options, write: Callable[[bytes], object] | None = None
+) -> RunResult:
+    """Run one seed; see the simulator's function of this name."""
+    return run(draw_settings(seed, options), write)
+
+
+def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> RunResult:
+    """Run with these settings; see the simulator's function of this name."""
+    wide = widened(settings)
+    if not wide.liars:
+        return simulator.run(wide, write, Refinement, make_cluster=VerificationCluster)
+    return simulator.run(  # a liar does as it likes, whatever is specified
+        wide, write, make_cluster=VerificationCluster, make_checks=Survivors, play=_play_with_liars
+    )
+
+
+def _play_with_liars(cluster: Cluster, workload: Workload, checks: Checks) -> None:
+    assert isinstance(cluster, VerificationCluster)
+    assert isinstance(checks, Survivors)
+    Byzantine(cluster, workload, checks).play()
+
+
+def replay_command(seed: int, options: Options) -> str:
+    """Return the command line that repeats one run, bit for bit."""
+    words = [campaign.replay_command(seed, options, COMMAND)]
+    if isinstance(options, VerificationOptions):
+        words += [f"--{name}" for name in SWITCHES if getattr(options, name)]
+        if options.attackers:
+            words.append(f"--attacker {','.join(options.attackers)}")
+    return " ".join(words)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    simulate.add_options(parser)
+    for name, text in SWITCHES.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+    roles = "; ".join(f"{role}: {what}" for role, what in ROLES.items())
+    parser.add_argument(
+        "--attacker",
+        action="append",
+        default=[],
+        metavar="ROLE,...",
+        help=f"an attacker in a role; {roles} (default: none, except for the fault attacker)",
+    )
+
+
+def chosen(options: argparse.Namespace) -> VerificationOptions:
+    """Return the options of the runs.
+
+    Raises:
+        ConfigError: an option has no such value, or two options exclude each other.
+    """
+    return VerificationOptions(
+        **simulate.run_options(options),
+        **{name: getattr(options, name) for name in SWITCHES},
+        attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all seeds; return 0 if every property holds in every run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser)
+    try:
+        options = parser.parse_args(arguments)
+        return simulate.run_all(options, chosen(options), run_seed, replay_command)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
