@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from groupcomm.sim import check
-from groupcomm.sim.check import CheckResult, read_trace
+from groupcomm.sim.check import CheckResult
 from groupcomm.sim.checkers import Violation
 from groupcomm.trace.events import TraceEvent
 from groupcomm_lessons.algorithms.process import Order
@@ -18,13 +18,6 @@ PROMISED: Final = frozenset({Order.FIFO, Order.CAUSAL})
 
 ORDERS_SHOWN: Final = 100
 """Violations of each order that are reported."""
-
-
-def check_trace(
-    name: str, lines: Iterable[bytes], orders: Collection[Order] = PROMISED
-) -> CheckResult:
-    """Check one trace; arguments and errors are those of `read_trace` and `check_events`."""
-    return check_events(name, read_trace(name, lines), orders)
 
 
 def check_events(

@@ -13,7 +13,7 @@ from examples.ordering.chapter import PARTS, STORIES
 from examples.ordering.story import Run, Story
 from groupcomm.errors import ConfigError
 from groupcomm.trace.events import encode_event
-from groupcomm.trace.readable import readable
+from groupcomm_tools.traces.text import readable
 
 EPILOG = """\
 example: python -m examples.ordering effect-first vector

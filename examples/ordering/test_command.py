@@ -7,7 +7,7 @@ import pytest
 
 from examples.ordering.__main__ import main
 from examples.ordering.chapter import PARTS, STORIES
-from groupcomm_lessons.check import check_trace
+from groupcomm_tools.traces.check import check_trace
 
 
 def test_it_lists_all_stories_under_the_parts_of_the_chapter(

@@ -8,7 +8,7 @@ from examples.ordering import book
 from examples.ordering.chapter import STORIES
 from groupcomm.trace.events import encode_event
 from groupcomm_lessons.algorithms.process import Order
-from groupcomm_lessons.check import check_trace
+from groupcomm_tools.traces.check import check_trace
 
 ALL = {"fifo", "causal", "total"}
 

@@ -23,7 +23,6 @@ from groupcomm.sim.vanishing import DAEMON_TIMEOUT_S, Vanishing
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Connect, Storm, Workload
 from groupcomm.trace.events import Conf, Count, Deliver, Horizon, TraceEvent
-from groupcomm.trace.readable import readable
 
 BATCH = 512
 LAST_EVENTS = 30
@@ -133,12 +132,12 @@ class Finding:
     Attributes:
         property: the property's id; ``assert`` if a core broke an invariant of its own.
         text: the violation, with the identities involved.
-        evidence: readable events that prove it.
+        evidence: the events that prove it.
     """
 
     property: str
     text: str
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[TraceEvent, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -155,7 +154,7 @@ class RunResult:
         trace_hash: the BLAKE2b digest of the trace as JSON lines, in hexadecimal.
         actions: the number of steps that an observer has compared.
         findings: the properties that do not hold; empty if all hold.
-        last_events: the end of the trace, readable, if there are findings.
+        last_events: the end of the trace, if there are findings.
     """
 
     settings: Settings
@@ -166,7 +165,7 @@ class RunResult:
     simulated_s: float
     trace_hash: str
     findings: tuple[Finding, ...]
-    last_events: tuple[str, ...]
+    last_events: tuple[TraceEvent, ...]
     actions: int = 0
 
 
@@ -242,7 +241,7 @@ def run(
         checkers.finish()
     observed = observer.violations if observer else ()
     findings += [
-        Finding(property=each.property, text=each.text, evidence=tuple(map(readable, each.events)))
+        Finding(property=each.property, text=each.text, evidence=each.events)
         for each in (*cluster.violations(), *checkers.violations, *observed)
     ]
     trace_hash = recorder.trace_hash()
@@ -255,7 +254,7 @@ def run(
         simulated_s=cluster.loop.now / SECOND,
         trace_hash=trace_hash,
         findings=tuple(findings),
-        last_events=tuple(map(readable, recorder.last_events())) if findings else (),
+        last_events=tuple(recorder.last_events()) if findings else (),
         actions=observer.actions if observer else 0,
     )
 

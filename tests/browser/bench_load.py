@@ -10,7 +10,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from groupcomm_tools.traces import trace_events
+from groupcomm_tools.traces.files import trace_events
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.page import make_page
 from tests.browser.chromium import missing, open_browser

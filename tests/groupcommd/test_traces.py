@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from groupcomm.level import LEVELS
-from groupcomm.sim.check import check_together
 from groupcomm_client import ConnectOptions, connect
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.traces.check import check_together
 
 
 async def play(folder: Path) -> None:

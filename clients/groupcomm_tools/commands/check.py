@@ -7,11 +7,12 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_path
-from groupcomm.sim.check import CheckResult, describe
+from groupcomm.sim.check import CheckResult
 from groupcomm_lessons.algorithms.process import Order
 from groupcomm_lessons.check import check_events
 from groupcomm_tools.terminal import say
-from groupcomm_tools.traces import trace_events
+from groupcomm_tools.traces.files import trace_events
+from groupcomm_tools.traces.text import readable
 
 EXAMPLE: Final = "groupcomm check trace.jsonl"
 
@@ -71,7 +72,7 @@ def _show(result: CheckResult) -> None:
     for violation in result.violations[:SHOWN_VIOLATIONS]:
         say(f"{result.name} violates {violation}")
         for event in violation.events:
-            say(f"  {describe(event)}")
+            say(f"  {readable(event)}")
     hidden = len(result.violations) - SHOWN_VIOLATIONS
     if hidden > 0:
         say(f"{result.name}: {hidden} more violations")

@@ -26,6 +26,7 @@ from groupcomm_tools.commands.simulate_plan import (
     run_plan,
 )
 from groupcomm_tools.terminal import say
+from groupcomm_tools.traces.text import readable
 
 EXAMPLE: Final = "groupcomm simulate --daemons 5 --seeds 1:20 --faults loss,storm"
 
@@ -198,12 +199,12 @@ def show_failure(result: RunResult, again: str) -> None:
     """Print the findings of one run on standard error, with the command that repeats it."""
     seed = result.settings.seed
     say(f"seed {seed}: {len(result.findings)} violations")
-    for line in result.last_events:
-        say(f"  {line}")
+    for event in result.last_events:
+        say(f"  {readable(event)}")
     for finding in result.findings:
         say(f"seed {seed} violates {finding.property}: {finding.text}")
-        for line in finding.evidence:
-            say(f"  {line}")
+        for event in finding.evidence:
+            say(f"  {readable(event)}")
     say("see it again with: " + again)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import existing_path
-from groupcomm_tools.traces import trace_events
+from groupcomm_tools.traces.files import trace_events
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.figure import figure_of
 from groupcomm_tools.view.page import make_page

@@ -7,8 +7,8 @@ from typing import Any
 from groupcomm.names import daemon_of, split_private
 from groupcomm.sim.check import check_events
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
-from groupcomm.trace.readable import readable, what_happened
 from groupcomm.trace.steps import STEPS
+from groupcomm_tools.traces.text import readable, what_happened
 from groupcomm_tools.view.daemon_events import OF_SESSIONS, DaemonSide
 from groupcomm_tools.view.diagram import (
     Arrival,

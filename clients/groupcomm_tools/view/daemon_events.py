@@ -30,9 +30,9 @@ from groupcomm.trace.events import (
     TracePosition,
     Trans,
 )
-from groupcomm.trace.readable import what_happened
 from groupcomm.trace.steps import MessageId
 from groupcomm.wire.bundle import BundleKind
+from groupcomm_tools.traces.text import what_happened
 from groupcomm_tools.view.diagram import LineKind, PointKind
 from groupcomm_tools.view.draft import Draft, Reached, Sent
 

@@ -6,7 +6,6 @@ from typing import Any
 import attrs
 
 from groupcomm.trace.events import TraceEvent
-from groupcomm.trace.readable import what_happened
 from groupcomm.trace.steps import (
     AlgorithmStep,
     Buffered,
@@ -21,6 +20,7 @@ from groupcomm.trace.steps import (
     StampedSent,
     VectorCreated,
 )
+from groupcomm_tools.traces.text import what_happened
 from groupcomm_tools.view.diagram import LineKind, PointKind
 from groupcomm_tools.view.draft import Draft, Mark, Reached
 

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from msgspec.structs import fields, replace
 
-from groupcomm.sim.check import TraceError, check_trace, describe
 from groupcomm.trace.events import (
     Accept,
     Ask,
@@ -28,7 +27,6 @@ from groupcomm.trace.events import (
     TraceEvent,
     encode_event,
 )
-from groupcomm.trace.reading import MAX_BUNDLE
 from groupcomm.trace.steps import (
     STEPS,
     Buffered,
@@ -45,6 +43,9 @@ from groupcomm.trace.steps import (
     Taken,
     VectorCreated,
 )
+from groupcomm_tools.traces.check import check_trace
+from groupcomm_tools.traces.reading import MAX_BUNDLE, TraceError
+from groupcomm_tools.traces.text import readable
 from tests.verification.generators import make_changing_history, make_history
 
 EVENTS = make_history(5)
@@ -135,7 +136,7 @@ def test_a_good_trace_of_several_views_holds() -> None:
 
 @pytest.mark.parametrize("kind", get_args(TraceEvent))
 def test_every_event_is_described(kind: type[TraceEvent]) -> None:
-    line = describe(first(kind))
+    line = readable(first(kind))
     who, what = line[11:38].strip(), line[38:]
     assert "None" not in line
     assert who
@@ -189,7 +190,7 @@ def test_an_event_that_makes_no_sense_is_refused(
 def test_events_are_described_in_one_line(
     fits: Callable[[TraceEvent], bool], words: tuple[str, ...]
 ) -> None:
-    line = describe(next(event for event in EVENTS if fits(event)))
+    line = readable(next(event for event in EVENTS if fits(event)))
     assert "\n" not in line
     assert all(word in line for word in words)
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 
 from groupcomm.trace.events import decode_event_untrusted, encode_event
-from groupcomm.trace.readable import readable
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedReceived, StampedSent
 from groupcomm_lessons.algorithms.central_scheduler import CentralScheduler
 from groupcomm_lessons.algorithms.fan_out import FanOut
@@ -24,7 +23,8 @@ from groupcomm_lessons.algorithms.vector import Vector
 from groupcomm_lessons.algorithms.vector_choices import VectorAdvancing
 from groupcomm_lessons.algorithms.vector_paths import VectorPaths
 from groupcomm_lessons.algorithms.vector_session import VectorSession
-from groupcomm_lessons.check import check_trace
+from groupcomm_tools.traces.check import check_trace
+from groupcomm_tools.traces.text import readable
 from tests.groupcomm_lessons.algorithms.counterexample import Steps
 from tests.groupcomm_lessons.algorithms.schedules import late_cause, play, schedules
 

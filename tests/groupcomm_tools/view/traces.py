@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
-from groupcomm.sim.check import read_trace
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from groupcomm.trace.events import TraceEvent, encode_event
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
 from groupcomm_lessons.algorithms.network import Network
 from groupcomm_lessons.algorithms.process import Process
+from groupcomm_tools.traces.reading import read_trace
 from tests.verification.mutants.catalogue import find_mutant
 
 NAMES = ("p", "q", "r")

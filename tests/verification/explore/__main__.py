@@ -16,8 +16,8 @@ import attrs
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import natural, one_or_more, positive
 from groupcomm.host.parser import Parser
-from groupcomm.trace.readable import readable
 from groupcomm_tools.terminal import say
+from groupcomm_tools.traces.text import readable
 from tests.verification.explore.canonical import TICK
 from tests.verification.explore.departures import SearchByDepartures
 from tests.verification.explore.scenarios import SCENARIOS, Beginning, begin

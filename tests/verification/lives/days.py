@@ -23,6 +23,7 @@ from typing import Final
 import attrs
 import msgspec
 
+from groupcomm_tools.traces.text import readable
 from tests.verification.lives.draws import LifeOptions
 from tests.verification.lives.life import LifeResult, live
 
@@ -155,8 +156,8 @@ class Days:
         lines = [replay_command(kind, seed, window), ""]
         for found in result.findings:
             lines.append(f"{found.property}: {found.text}")
-            lines += [f"  {event}" for event in found.evidence]
-        lines += ["", "the last events:", *(f"  {event}" for event in result.last_events)]
+            lines += [f"  {readable(event)}" for event in found.evidence]
+        lines += ["", "the last events:", *(f"  {readable(event)}" for event in result.last_events)]
         lines += ["", f"in episode {result.last_episode} of {kind}", str(result.settings), ""]
         (self.folder / f"life-{seed}.txt").write_text("\n".join(lines))
         names = ", ".join(sorted({found.property for found in result.findings}))
@@ -304,8 +305,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = live(options.seed, again)
         for found in result.findings:
             say(f"{found.property}: {found.text}")
-            say("\n".join(f"  {event}" for event in found.evidence))
-        say("\n".join([*result.last_events, f"{result.simulated_s / 3600:.2f} h simulated"]))
+            say("\n".join(f"  {readable(event)}" for event in found.evidence))
+        say(
+            "\n".join(
+                [*map(readable, result.last_events), f"{result.simulated_s / 3600:.2f} h simulated"]
+            )
+        )
         return 1 if result.findings else 0
     return campaign(options.folder, options.minutes, options.workers, kinds)
 

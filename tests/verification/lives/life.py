@@ -23,8 +23,7 @@ from groupcomm.sim.network.network import Pair
 from groupcomm.sim.run import Finding, Recorder, make_workload
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import SEND_INTERVAL_US, Storm
-from groupcomm.trace.events import Quiet
-from groupcomm.trace.readable import readable
+from groupcomm.trace.events import Quiet, TraceEvent
 from tests.verification.lives.draws import (
     ABSENT_SHARE,
     APART_SHARE,
@@ -73,7 +72,7 @@ class LifeResult:
         settings: the drawn settings.
         findings: the properties that do not hold, as in `RunResult`; ``growth`` for a table of a
             daemon that grows.
-        last_events: the end of the trace, readable, if there are findings.
+        last_events: the end of the trace, if there are findings.
         trace_hash: the digest of the trace as JSON lines, in hexadecimal.
         simulated_s: the simulated time; quiet_s: the part of it without load and faults, except
             absent daemons and partitions.
@@ -88,7 +87,7 @@ class LifeResult:
 
     settings: VerificationSettings
     findings: tuple[Finding, ...] = ()
-    last_events: tuple[str, ...] = ()
+    last_events: tuple[TraceEvent, ...] = ()
     trace_hash: str = ""
     simulated_s: float = 0.0
     quiet_s: float = 0.0
@@ -331,10 +330,7 @@ class Life:
             found += cluster.version_checker.violations
         found += [*checkers.violations, *self._refinement.violations]
         self._findings += [
-            Finding(
-                property=each.property, text=each.text, evidence=tuple(map(readable, each.events))
-            )
-            for each in found
+            Finding(property=each.property, text=each.text, evidence=each.events) for each in found
         ]
         result.findings = tuple(self._findings)
         recorder = self._recorder
@@ -345,7 +341,7 @@ class Life:
         result.simulated_s = cluster.loop.now / SECOND
         result.starts = sum(host.starts for host in cluster.daemons)
         if result.findings:
-            result.last_events = tuple(map(readable, recorder.last_events()))
+            result.last_events = tuple(recorder.last_events())
         return result
 
 

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from groupcomm.engine.daemon import DaemonCore
-from groupcomm.trace.reading import EventCheck, read_event
+from groupcomm_tools.traces.reading import EventCheck, read_event
 from tests.verification.lives.draws import LifeOptions, draw_episode, draw_life
 from tests.verification.lives.life import live
 from tests.verification.lives.sizes import FEWEST, growing, sizes_of

@@ -27,7 +27,7 @@ from groupcomm.sim.network.network import Pair
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import SECOND, Clock, random_for
 from groupcomm.trace.events import TraceEvent
-from groupcomm.trace.readable import readable
+from groupcomm_tools.traces.text import readable
 from tests.verification.scenarios.script import Words
 from tests.verification.scenarios.transcript import LOAD, PADDING, Transcript
 from tests.verification.simulation.rules import Rule, RuledPath

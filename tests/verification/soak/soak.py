@@ -24,6 +24,7 @@ import msgspec
 
 from groupcomm.sim.run import RunResult
 from groupcomm_tools.campaign import run_campaign
+from groupcomm_tools.traces.text import readable
 from tests.verification.lives import days
 from tests.verification.mutants import catalogue
 from tests.verification.mutants.mutant import Mutant
@@ -240,8 +241,8 @@ class Soak:
         lines = [replay_command(seed, options), ""]
         for found in result.findings:
             lines.append(f"{found.property}: {found.text}")
-            lines += [f"  {event}" for event in found.evidence]
-        lines += ["", "the last events:", *(f"  {event}" for event in result.last_events)]
+            lines += [f"  {readable(event)}" for event in found.evidence]
+        lines += ["", "the last events:", *(f"  {readable(event)}" for event in result.last_events)]
         lines += ["", f"before shrinking: {replay_command(seed, whole)}"]
         lines += ["", f"sources {self._sources}", str(options), str(result.settings), ""]
         self.file_of(seed).write_text("\n".join(lines))

@@ -9,6 +9,7 @@ import pytest
 
 from groupcomm.sim.run import Finding, RunResult
 from groupcomm.sim.settings import plain_settings
+from groupcomm.trace.events import Fail, Left
 from tests.verification.mutants.__main__ import main as with_mutant
 from tests.verification.mutants.catalogue import MUTANTS, find_mutant
 from tests.verification.mutants.runs import MutantOptions, mutant_of, replay_command, run_seed
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.verification
 BUG = "once-per-group"  # every seed finds it
 ONE = find_mutant(BUG)
 QUICK_S = 0.1
+KILL, GOODBYE = Fail(1_000_000, "alfa/1"), Left(2_000_000, "bravo/1")
 
 
 @attrs.define
@@ -58,10 +60,10 @@ class Runs:
                 simulated_s=36.0,
                 trace_hash="",
                 findings=tuple(
-                    Finding(property=name, text=f"{name} does not hold", evidence=("an event",))
+                    Finding(property=name, text=f"{name} does not hold", evidence=(KILL,))
                     for name in self.finds(mutant_of(options), seed)
                 ),
-                last_events=("the last event",),
+                last_events=(GOODBYE,),
             )
 
 
@@ -176,7 +178,13 @@ def test_a_seed_that_fails_is_kept_with_all_that_it_takes_to_run_it_again(
     assert failure.options == VerificationOptions(duration_s=2.5)
     kept = run.file_of(seed).read_text()
     command = f"{COMMAND} --seeds {seed}:{seed} --duration-s 2.5"
-    for text in (command, "D1: D1 does not hold", "an event", "the last event", "Settings("):
+    for text in (
+        command,
+        "D1: D1 does not hold",
+        "alfa/1                   is killed",
+        "has left in order",
+        "Settings(",
+    ):
         assert text in kept
     assert command in capsys.readouterr().out
 

@@ -29,7 +29,7 @@ from groupcomm.sim.check import check_events
 from groupcomm_client import spread_api as sp
 from groupcomm_tools.local_cluster import ClusterError, LocalCluster
 from groupcomm_tools.relay import Relay
-from groupcomm_tools.traces import trace_events
+from groupcomm_tools.traces.files import trace_events
 from groupcommd.config.config_file import read_addresses
 from tests.groupcommd import spread_client as spread
 from tests.groupcommd.spread_client import Received, connect

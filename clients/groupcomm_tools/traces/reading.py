@@ -8,7 +8,7 @@ effect elsewhere. So in the order of time, causes stand before their effects.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge as merge_sorted
 from operator import attrgetter
 from typing import Any, Final
@@ -238,6 +238,41 @@ def _what_is_wrong(line: bytes, error: Exception) -> str:
     if not line.endswith(b"\n") and not line.endswith(b"}"):
         return "the line is cut off; the trace is good up to the line before"
     return f"not an event of this trace: {error}"
+
+
+def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
+    """Yield the events of one trace.
+
+    Args:
+        name: its name in errors, usually that of the file.
+        lines: one event a line, as bytes; an open binary file is one.
+
+    Raises:
+        TraceError: a line is broken, cut off, or makes no sense where it stands.
+    """
+    sense = EventCheck()
+    for number, line in enumerate(lines, 1):
+        yield read_event(sense, name, number, line)
+
+
+def read_together(traces: Mapping[str, Iterable[bytes]]) -> Iterator[TraceEvent]:
+    """Yield the events of several processes as one trace, in the order of their times.
+
+    A last line that is cut off, as a killed process may leave it, is ignored.
+
+    Args:
+        traces: lines by the name of their file.
+
+    Raises:
+        TraceError: a line is broken, or makes no sense where it stands.
+    """
+    sense = EventCheck()
+    return merge([_events(sense, *trace) for trace in traces.items()])
+
+
+def _events(sense: EventCheck, name: str, lines: Iterable[bytes]) -> list[TraceEvent]:
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return [read_event(sense, name, number, line) for number, line in enumerate(whole, 1)]
 
 
 _CONNECT = int(BundleKind.CONNECT)

@@ -1,8 +1,8 @@
 """One trace out of many: by time, ends of daemons behind what their clients read, up to Quiet."""
 
 from groupcomm.trace.events import Ask, Boot, Dview, Fail, Left, Quiet, Release, TraceEvent
-from groupcomm.trace.reading import merge
 from groupcomm.wire.bundle import BundleKind
+from groupcomm_tools.traces.reading import merge
 
 CLIENT = "#ann#a/7"
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from groupcomm.sim.check import TraceError, read_together, read_trace
 from groupcomm.trace.events import TraceEvent
+from groupcomm_tools.traces.reading import TraceError, read_together, read_trace
 
 
 def trace_events(path: Path) -> Iterator[TraceEvent]:

@@ -1,0 +1,1 @@
+"""Recorded traces: read from files, checked, and told as text."""
