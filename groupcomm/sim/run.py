@@ -12,7 +12,6 @@ from typing import Protocol
 import attrs
 import msgspec
 
-from groupcomm.engine.segmentation import BUNDLE_PACKET_BYTES
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.checkers.report import Violation
 from groupcomm.sim.cluster.cluster import Act, Cluster, NoAgreement
@@ -285,7 +284,7 @@ def make_workload(cluster: Cluster) -> Workload:
         cluster.up,
         [host.name for host in cluster.daemons],
         settings.clients,
-        settings.packet_limit if settings.paths is None else BUNDLE_PACKET_BYTES,
+        settings.bundle_bytes,
         2 * interval_us if settings.faults.storm else interval_us,  # the storm doubles the load
         fresh_names=settings.faults.vanish_s > 0.0,
         readers=settings.readers,

@@ -22,7 +22,6 @@ from groupcomm.sim.network.links import (
     joined,
     longest_way_s,
 )
-from groupcomm.sim.network.segments import SitePaths
 from groupcomm.sim.virtual_time import random_for
 
 Sites: TypeAlias = tuple[tuple[int, ...], ...]
@@ -147,7 +146,6 @@ class Settings:
         silence: whether faults continue after the load, until one last message; otherwise they end
             under load.
         core: the daemons that must agree in the end, by index; empty for all.
-        paths: what the paths within sites carry; None if no packet travels in segments.
         readers: whether some programs join groups without their views, which daemons of earlier
             releases do not know.
         pace: the factor by which the token timeout and the interval of beacons are longer than
@@ -177,7 +175,6 @@ class Settings:
     calm_s: float = 6.0
     silence: bool = False
     core: tuple[int, ...] = ()
-    paths: SitePaths | None = None
     readers: bool = True
     pace: float = 1.0
 
@@ -188,6 +185,11 @@ class Settings:
     def daemons(self) -> int:
         """Return the number of daemons."""
         return sum(map(len, self.sites))
+
+    @property
+    def bundle_bytes(self) -> int:
+        """Return the bytes of a packet that programs fill with one message."""
+        return self.packet_limit
 
 
 def draw_settings(

@@ -24,7 +24,6 @@ from groupcomm.membership.gather import longest_silence_s
 from groupcomm.membership.states import MembershipState
 from groupcomm.security.access import Access
 from groupcomm.sim.checkers.report import Violation
-from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.identities import daemon_names
@@ -123,7 +122,6 @@ class Cluster:
             not.
         access: the rules of all daemons.
         principal: the principal of its programs, by which the rules know them.
-        roster_checker: checks the rosters of all daemons.
     """
 
     SETTINGS: ClassVar[type[Settings]] = Settings
@@ -147,7 +145,6 @@ class Cluster:
         self.access, self.principal = Access(), ""
         self.identities: dict[DaemonId, str] = {}
         self.clients: list[SimulatedClient] = []
-        self.roster_checker = RosterChecker()
         names, sites = daemon_names(settings.daemons), sites_by_host(settings)
         self.core: tuple[int, ...] = tuple(range(len(names)))
         self.aside: tuple[int, ...] = ()
@@ -162,10 +159,6 @@ class Cluster:
             settings.links,
             self.daemons,
         )
-        paths = settings.paths
-        if paths is not None and paths.true_bytes < paths.said_bytes:
-            near = [pair for pair in self.network.paths if sites[pair[0]] == sites[pair[1]]]
-            self.network.narrow(near, paths.true_bytes)
         self._other_configs = other_configs(self._random("files"), self.config)
         self._schedule: FaultSchedule | None = None
         self._attacker: KeylessAttacker | None = None
@@ -457,7 +450,7 @@ class Cluster:
 
     def violations(self) -> Sequence[Violation]:
         """Return what checks found that need more than the trace."""
-        return self.roster_checker.violations
+        return ()
 
     def end_of_events(self) -> Quiet:
         """Record the datagrams that daemons rejected so far; return the moment of rest."""
@@ -490,7 +483,6 @@ def make_config(settings: Settings) -> CoreConfig:
         sites=tuple(tuple(names[index] for index in site) for site in settings.sites),
         link_delays_us=tuple((*link.sites, microseconds(link.delay_s)) for link in settings.links),
         packet_limit=settings.packet_limit,
-        segmented_limit=0 if settings.paths is None else settings.paths.segmented_limit,
         most_rings=settings.most_rings,
         starts=settings.starts,
         windows=settings.windows,

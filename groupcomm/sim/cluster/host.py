@@ -6,7 +6,7 @@ send under one address, and datagrams to it reach both.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import attrs
 
@@ -22,7 +22,6 @@ from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.session.daemon_session import SessionLimits
-from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram
 from groupcomm.sim.cluster.disk import Damage, Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.cluster.identities import daemon_names, draw_private, roll_of
@@ -51,7 +50,6 @@ class HostContext(Protocol):
     config: CoreConfig
     access: Access
     identities: dict[DaemonId, str]
-    roster_checker: RosterChecker
     observer: Observer | None
 
     @property
@@ -86,6 +84,8 @@ class SimulatedHost:
         credentials: the identity and the roll that it finds in suite 2; None in others.
         is_spare: the roster does not have it, and no daemon starts here.
     """
+
+    PROCESS: ClassVar[type[SimulatedProcess]] = SimulatedProcess
 
     def __init__(self, cluster: HostContext, index: int, name: str, site: int) -> None:
         self._cluster = cluster
@@ -267,11 +267,8 @@ class SimulatedHost:
         cluster.identities[start.daemon] = name
         cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
         probe = self._probe(name)
-        agreed = disk.rosters.agreed
-        if agreed is not None:
-            cluster.roster_checker.used(name, agreed)
         core = DaemonCore(
-            self.config_of(name, agreed),
+            self.config_of(name, disk.rosters.agreed),
             start,
             rosters=disk.rosters,
             keys=self.keys,
@@ -289,7 +286,7 @@ class SimulatedHost:
             ),
             probe=probe,
         )
-        process = SimulatedProcess(
+        process = self.PROCESS(
             self._loop,
             cluster.network,
             self.index,
@@ -299,14 +296,11 @@ class SimulatedHost:
             disk,
             KeyFiles(self._loop, self, random_for(settings.seed, f"key files {name}")),
             RosterFile(self._loop, disk, random_for(settings.seed, f"rosters {name}")),
-            cluster.roster_checker,
             incarnation.restarts,
             probe,
             self._ended,
         )
         process.unit_us = settings.unit_us
-        if settings.paths is not None:
-            process.send_segments(settings.paths.said_bytes)
         return process
 
     def config_of(self, name: str, agreed: Roster | None) -> CoreConfig:

@@ -12,7 +12,6 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.roster import Roster
-from groupcomm.config.view import View
 from groupcomm.engine import (
     CoreOver,
     DaemonCore,
@@ -21,8 +20,6 @@ from groupcomm.engine import (
     MarkNotStored,
     MarkStored,
     Output,
-    PathMeasured,
-    RosterNews,
     Segmentation,
     Store,
     StoreMark,
@@ -33,14 +30,10 @@ from groupcomm.engine import (
 )
 from groupcomm.engine import EndReason as CoreEnd
 from groupcomm.engine.protection import STALE
-from groupcomm.engine.view import ViewState
-from groupcomm.membership.states import MembershipState
-from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram, Connections
 from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.faults.paths import Forged
 from groupcomm.sim.network.network import Network
-from groupcomm.sim.network.segments import SegmentedSends
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop
 from groupcomm.trace.recorders import Killed, TraceProbe
 
@@ -105,7 +98,6 @@ class SimulatedProcess:
         disk: the disk that stores its marks.
         key_files: the files that store its keys and the evictions.
         roster_file: the file that stores its rosters.
-        watch: checks its rosters.
         restarts: the restart count on the disk.
         probe: the core's probe; its fuse may kill this process in the middle of a step.
         ended: called once, when it ends.
@@ -120,9 +112,8 @@ class SimulatedProcess:
         over: the way in which its core has ended; from then on it only serves its clients. None
             before.
         may_fail: whether it may end by a failed assertion: it lies, or receives lies.
-        on_view: called with its name and each view that begins.
         stale: reasons for which datagrams of the cluster's daemons are dropped, too.
-        segments: cuts and joins large datagrams; None if there are none.
+        join: returns a datagram that has arrived, or None if it is only a part; None for no parts.
     """
 
     def __init__(
@@ -136,7 +127,6 @@ class SimulatedProcess:
         disk: Disk,
         key_files: KeyFiles,
         roster_file: RosterFile,
-        watch: RosterChecker,
         restarts: int,
         probe: TraceProbe,
         ended: Callable[["SimulatedProcess", ProcessEnd], None],
@@ -150,12 +140,8 @@ class SimulatedProcess:
         self.disk = disk
         self.key_files = key_files
         self.roster_file = roster_file
-        self._watch = watch
         # None: all hosts of the site, as long as no roster was changed.
         self._near = None if core.config.agreed is None else sorted(core.near)
-        self._roster_news: list[str] = []
-        self._may_route_otherwise = False  # its view or its roster is another one
-        self._view_state: ViewState | None = None  # the last one that the watch has seen
         self.restarts = restarts
         self.probe = probe
         self._ended = ended
@@ -168,9 +154,8 @@ class SimulatedProcess:
         self.steps = 0
         self.over: CoreOver | None = None
         self.may_fail = False
-        self.on_view: Callable[[str, View], object] = lambda name, view: None
         self.stale = STALE
-        self.segments: SegmentedSends | None = None
+        self.join: Callable[[bytes], bytes | None] | None = None
         self._lookalikes = 0  # forged datagrams that the core took for replays or its own
         self._forged_replays = 0  # the datagrams of these that it took for replays
         self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
@@ -200,11 +185,6 @@ class SimulatedProcess:
     def accept(self, client: ConnectedProgram) -> None:
         """Accept a client that connects."""
         self.connections.accept(client)
-
-    def send_segments(self, datagram_bytes: int) -> None:
-        """Cut large datagrams; tell the core what the system says the paths of its site carry."""
-        self.segments = SegmentedSends()
-        self._inputs.append(PathMeasured(datagram_bytes))
 
     def _input(self, event: Input) -> None:
         if self.alive:
@@ -277,7 +257,7 @@ class SimulatedProcess:
         forged: list[bytes] = []
         while inbox and inbox[0][0] <= now:
             datagram = heappop(inbox)[2]
-            whole = datagram if self.segments is None else self.segments.join(datagram)
+            whole = datagram if self.join is None else self.join(datagram)
             if whole is None:
                 continue
             (datagrams if type(whole) is not Forged else forged).append(whole)
@@ -296,18 +276,7 @@ class SimulatedProcess:
         self._after_step()
 
     def _after_step(self) -> None:
-        inbox, view_state = self._inbox, self.core.view_state
-        if view_state is not self._view_state and view_state is not None:
-            self._view_state = view_state
-            self.on_view(self.name, view_state.view)
-            roster = self.core.config.roster
-            self._watch.begun(self.name, view_state.view, roster, majority=view_state.majority)
-            self._may_route_otherwise = True
-        if self._may_route_otherwise and view_state is not None:
-            self._may_route_otherwise = False
-            if self.core.state is MembershipState.OPERATIONAL:
-                roster = self.core.config.roster
-                self._watch.routed(self.name, view_state.view, roster, view_state.delays_us)
+        inbox = self._inbox
         if self.alive:
             if self.core.deadline < self._timer:
                 self._arm()
@@ -329,18 +298,14 @@ class SimulatedProcess:
     # ---- duties of a step ----
 
     def use_roster(self, roster: Roster) -> None:
-        """See Shell."""
-        self._watch.used(self.name, roster, self._roster_news)
-        self._may_route_otherwise = True
+        """See Shell: the core counts by it already."""
 
     def use_near(self, near: frozenset[str]) -> None:
         """See Shell."""
         self._near = sorted(near)
 
     def use_segmentation(self, segmentation: Segmentation) -> None:
-        """See Shell."""
-        if self.segments is not None:
-            self.segments.use(segmentation)
+        """See Shell: no datagram is cut."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""
@@ -357,8 +322,6 @@ class SimulatedProcess:
     def send(self, output: Output) -> bool:
         """See Shell; a daemon that is being killed may send only the first few datagrams."""
         datagrams = output.datagrams
-        if self.segments is not None:
-            datagrams = self.segments.cut(datagrams)
         if self.sends_left is not None:
             datagrams = self._last_words(datagrams)
         for target, datagram in datagrams:
@@ -375,7 +338,6 @@ class SimulatedProcess:
 
     def serve(self, output: Output) -> None:
         """See Shell."""
-        self._roster_news += [each.text for each in output.news if isinstance(each, RosterNews)]
         self.connections.serve(output)
 
     def finish(self, over: CoreOver) -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.faults.paths import Forged
-from groupcomm.sim.network.segments import SegmentedSends
 from groupcomm.wire.segments import (
     MAX_KEPT_BYTES,
     MAX_SEGMENTS,
@@ -18,6 +17,7 @@ from groupcomm.wire.segments import (
     Joiner,
     train_of,
 )
+from tests.verification.simulation.segments import SegmentedSends
 
 SIZE = 1406
 

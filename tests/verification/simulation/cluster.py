@@ -17,6 +17,7 @@ from groupcomm.sim.cluster.cluster import (
     NoAgreement,
     NoMeeting,
     ignore,
+    sites_by_host,
 )
 from groupcomm.sim.cluster.identities import daemon_names
 from groupcomm.sim.observer import Observer
@@ -27,6 +28,7 @@ from tests.verification.simulation.attackers.attackers import Attackers
 from tests.verification.simulation.attackers.roles import POLITE, rules_against
 from tests.verification.simulation.host import VerificationHost
 from tests.verification.simulation.operator import Operator
+from tests.verification.simulation.roster_checker import RosterChecker
 from tests.verification.simulation.rough_programs import RoughPrograms
 from tests.verification.simulation.settings import VerificationSettings, widened
 from tests.verification.simulation.targets import TargetedFaults
@@ -51,6 +53,7 @@ class VerificationCluster(Cluster):
     Attributes:
         attackers: the attackers with the roles of the settings.
         version_checker: checks the versions that all views use.
+        roster_checker: checks the rosters of all daemons.
         operator: changes the roster; None unless the settings ask for it.
         kept_rosters: the roster of each host when all faults ended; None for that of the files.
     """
@@ -68,12 +71,16 @@ class VerificationCluster(Cluster):
         observer: Observer | None = None,
     ) -> None:
         wide = widened(settings)
-        self.version_checker = VersionChecker()
+        self.version_checker, self.roster_checker = VersionChecker(), RosterChecker()
         self.operator: Operator | None = None
         self.kept_rosters: list[Roster | None] = []
         self._targets: TargetedFaults | None = None
         super().__init__(wide, record, start=False, observer=observer)
         self.core = tuple(index for index in self.core if index not in wide.spares)
+        paths, sites = wide.paths, sites_by_host(wide)
+        if paths is not None and paths.true_bytes < paths.said_bytes:
+            near = [pair for pair in self.network.paths if sites[pair[0]] == sites[pair[1]]]
+            self.network.narrow(near, paths.true_bytes)
         self.access = rules_against(wide.attackers)
         self.principal = POLITE if self.access.restricts else ""
         self.attackers = Attackers(self.loop, wide, self.config, self.network, self.daemons, record)
@@ -88,11 +95,18 @@ class VerificationCluster(Cluster):
             tuple(names[index] for index in site if index not in spares)
             for site in self.settings.sites
         )
-        return attrs.evolve(config, sites=listed, rekeying=Rekeying(epoch_s=self.settings.epoch_s))
+        paths = self.settings.paths
+        return attrs.evolve(
+            config,
+            sites=listed,
+            segmented_limit=0 if paths is None else paths.segmented_limit,
+            rekeying=Rekeying(epoch_s=self.settings.epoch_s),
+        )
 
     def make_host(self, index: int, name: str, site: int) -> VerificationHost:
         """Return a host."""
-        return VerificationHost(self, index, name, site, self.settings, self.version_checker)
+        checkers = self.version_checker, self.roster_checker
+        return VerificationHost(self, index, name, site, self.settings, *checkers)
 
     def start(self, *, form: bool = True, faults: bool = True) -> None:
         """Start all daemons, the faults, attackers and the operator."""
@@ -273,4 +287,4 @@ class VerificationCluster(Cluster):
             )
         versions = self.version_checker.violations if self.settings.versions else []
         breaches = [Violation("attacker", text) for text in self.attackers.breaches]
-        return [*super().violations(), *versions, *breaches]
+        return [*self.roster_checker.violations, *versions, *breaches]

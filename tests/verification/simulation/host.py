@@ -13,7 +13,9 @@ from groupcomm.sim.cluster.disk import Damage, Disk
 from groupcomm.sim.cluster.host import HostContext, SimulatedHost
 from groupcomm.sim.cluster.process import SimulatedProcess
 from groupcomm.sim.virtual_time import random_for
+from tests.verification.simulation.process import VerificationProcess
 from tests.verification.simulation.releases import APART, draw_release
+from tests.verification.simulation.roster_checker import RosterChecker
 from tests.verification.simulation.settings import VerificationSettings
 from tests.verification.simulation.version_checker import VersionChecker
 
@@ -25,6 +27,7 @@ class VerificationHost(SimulatedHost):
         cluster, index, name, site: see `SimulatedHost`.
         settings: the settings of the run.
         version_checker: checks the versions that all views use.
+        roster_checker: checks the rosters of all daemons.
 
     Attributes:
         corrupt: makes the core of each start from now on lie; None for none.
@@ -32,6 +35,8 @@ class VerificationHost(SimulatedHost):
         meets_all: whether daemons that start here from now on share a version with all others.
         on_forgotten: called once the disk is damaged, with the rosters that it held before.
     """
+
+    PROCESS = VerificationProcess
 
     def __init__(
         self,
@@ -41,10 +46,11 @@ class VerificationHost(SimulatedHost):
         site: int,
         settings: VerificationSettings,
         version_checker: VersionChecker,
+        roster_checker: RosterChecker,
     ) -> None:
         super().__init__(cluster, index, name, site)
         self._wide = settings
-        self._version_checker = version_checker
+        self._version_checker, self._roster_checker = version_checker, roster_checker
         self.is_spare = index in settings.spares
         self.meets_all = settings.rosters
         self.is_taken = False
@@ -72,7 +78,10 @@ class VerificationHost(SimulatedHost):
         """Start a daemon with a disk; its start is counted there."""
         process = super().start_process(disk, start)
         self._version_checker.booted(start.daemon, process.core.config.versions)
-        process.on_view = self._version_checker.begun
+        assert isinstance(process, VerificationProcess)
+        process.begin_checks(self._version_checker, self._roster_checker)
+        if self._wide.paths is not None:
+            process.send_segments(self._wide.paths.said_bytes)
         if self.corrupt is not None:
             self.corrupt(process.core)
             process.may_fail = True
@@ -82,6 +91,8 @@ class VerificationHost(SimulatedHost):
 
     def config_of(self, name: str, agreed: Roster | None) -> CoreConfig:
         """Return the configuration of a start, maybe that of another release."""
+        if agreed is not None:
+            self._roster_checker.used(name, agreed)
         config, settings = super().config_of(name, agreed), self._wide
         if not settings.versions:
             return config

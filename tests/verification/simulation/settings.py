@@ -6,10 +6,10 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.config.core import CoreConfig, Rekeying
+from groupcomm.engine.segmentation import BUNDLE_PACKET_BYTES
 from groupcomm.errors import ConfigError
 from groupcomm.sim import settings as simulator
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.network.segments import SitePaths
 from groupcomm.sim.settings import Options, Settings, Sites, draw_core, reachable_core
 from groupcomm.sim.virtual_time import random_for
 from tests.verification.simulation.attackers.roles import (
@@ -21,6 +21,7 @@ from tests.verification.simulation.attackers.roles import (
     least_suite,
 )
 from tests.verification.simulation.byzantine.liar import Lying, draw_liars, draw_lying
+from tests.verification.simulation.segments import SitePaths
 
 ETHERNET: Final = 1472
 TUNNEL: Final = 1372
@@ -96,6 +97,7 @@ class VerificationSettings(Settings):
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds suffer, and programs are rough.
         spares: the daemons that the first roster does not have, by index.
+        paths: what the paths within sites carry; None if no packet travels in segments.
     """
 
     liars: tuple[int, ...] = ()
@@ -107,6 +109,12 @@ class VerificationSettings(Settings):
     versions: bool = False
     targets: bool = False
     spares: tuple[int, ...] = ()
+    paths: SitePaths | None = None
+
+    @property
+    def bundle_bytes(self) -> int:
+        """Return the bytes of a packet that programs fill with one message."""
+        return self.packet_limit if self.paths is None else BUNDLE_PACKET_BYTES
 
 
 def widened(settings: Settings, **more: Any) -> VerificationSettings:

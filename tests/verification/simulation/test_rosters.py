@@ -16,13 +16,13 @@ from groupcomm.config.roster import (
 )
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.errors import ConfigError
-from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import random_for
 from tests.verification.simulation import cluster
 from tests.verification.simulation.cluster import VerificationCluster
 from tests.verification.simulation.operator import Operator
+from tests.verification.simulation.roster_checker import RosterChecker
 from tests.verification.simulation.runs import run_seed
 from tests.verification.simulation.settings import (
     VerificationOptions,
