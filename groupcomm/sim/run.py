@@ -16,7 +16,6 @@ from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.checkers.report import Violation
 from groupcomm.sim.cluster.cluster import Act, Cluster, NoAgreement
 from groupcomm.sim.cluster.process import CoreFailure
-from groupcomm.sim.observer import Observer
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.vanishing import DAEMON_TIMEOUT_S, Vanishing
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
@@ -24,11 +23,13 @@ from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Connect, Storm,
 from groupcomm.trace.events import Conf, Count, Deliver, Horizon, TraceEvent
 
 BATCH = 512
+_encode_lines = msgspec.json.Encoder().encode_lines
 LAST_EVENTS = 30
 REMEMBERED = 4096
 """The latest events that are kept; most events of an idle cluster are horizons."""
 
 
+@attrs.define(eq=False, repr=False)
 class Recorder:
     """A recorder of the events of one run in their order.
 
@@ -42,32 +43,14 @@ class Recorder:
         views: the ids of all installed regular views.
     """
 
-    __slots__ = (
-        "_batch",
-        "_check",
-        "_encode",
-        "_hash",
-        "_last",
-        "_write",
-        "deliveries",
-        "events",
-        "views",
-    )
-
-    def __init__(
-        self,
-        check: Callable[[TraceEvent], None],
-        write: Callable[[bytes], object] | None = None,
-    ) -> None:
-        self.events = 0
-        self.deliveries = 0
-        self.views: set[str] = set()
-        self._last: deque[TraceEvent] = deque(maxlen=REMEMBERED)
-        self._check = check
-        self._write = write
-        self._batch: list[TraceEvent] = []
-        self._encode = msgspec.json.Encoder().encode_lines
-        self._hash = hashlib.blake2b(digest_size=16)
+    _check: Callable[[TraceEvent], None]
+    _write: Callable[[bytes], object] | None = None
+    events: int = 0
+    deliveries: int = 0
+    views: set[str] = attrs.field(factory=set)
+    _last: deque[TraceEvent] = attrs.field(factory=lambda: deque(maxlen=REMEMBERED))
+    _batch: list[TraceEvent] = attrs.field(factory=list)
+    _hash: hashlib.blake2b = attrs.field(factory=lambda: hashlib.blake2b(digest_size=16))
 
     def record(self, event: TraceEvent) -> None:
         """Record one event."""
@@ -89,7 +72,7 @@ class Recorder:
 
     def _flush(self) -> None:
         batch, self._batch = self._batch, []
-        lines = self._encode(batch)
+        lines = _encode_lines(batch)
         self.events += len(batch)
         for event in batch:
             if type(event) is Deliver:
@@ -151,7 +134,6 @@ class RunResult:
         views: the number of installed regular views, each counted once.
         simulated_s: the simulated time, in seconds.
         trace_hash: the BLAKE2b digest of the trace as JSON lines, in hexadecimal.
-        actions: the number of steps that an observer has compared.
         findings: the properties that do not hold; empty if all hold.
         last_events: the end of the trace, if there are findings.
     """
@@ -165,14 +147,10 @@ class RunResult:
     trace_hash: str
     findings: tuple[Finding, ...]
     last_events: tuple[TraceEvent, ...]
-    actions: int = 0
 
 
 def run_seed(
-    seed: int,
-    options: Options,
-    write: Callable[[bytes], object] | None = None,
-    observe: Callable[[], Observer] | None = None,
+    seed: int, options: Options, write: Callable[[bytes], object] | None = None
 ) -> RunResult:
     """Run one seed.
 
@@ -180,10 +158,9 @@ def run_seed(
         seed: the seed of all random choices.
         options: the settings that are fixed, not drawn.
         write: accepts the trace as JSON lines, some at a time.
-        observe: makes a further check of the run; None for none.
     """
     assert type(options) is Options, f"{type(options).__name__} has what this run would ignore"
-    return run(draw_settings(seed, options), write, observe)
+    return run(draw_settings(seed, options), write)
 
 
 class Checks(Protocol):
@@ -203,9 +180,8 @@ class Checks(Protocol):
 def run(
     settings: Settings,
     write: Callable[[bytes], object] | None = None,
-    observe: Callable[[], Observer] | None = None,
     *,
-    make_cluster: type[Cluster] = Cluster,
+    make_cluster: Callable[..., Cluster] = Cluster,
     make_checks: Callable[[], Checks] = Checkers,
     play: Callable[[Cluster, Workload, Checks], None] | None = None,
 ) -> RunResult:
@@ -217,16 +193,14 @@ def run(
     Args:
         settings: the settings.
         write: accepts the trace as JSON lines, some at a time.
-        observe: makes a further check of the run; None for none.
-        make_cluster: makes the cluster.
+        make_cluster: makes the cluster, with the arguments of `Cluster`.
         make_checks: makes the checks of the trace.
         play: runs all that happens; None for the usual course.
     """
     checkers = make_checks()
-    observer = None if observe is None else observe()
-    recorder = Recorder(_check_by(checkers, observer), write)
+    recorder = Recorder(checkers.feed, write)
     findings: list[Finding] = []
-    cluster = make_cluster(settings, recorder.record, start=False, observer=observer)
+    cluster = make_cluster(settings, recorder.record, start=False)
     workload = make_workload(cluster)
     try:
         (play or _play)(cluster, workload, checkers)
@@ -238,10 +212,9 @@ def run(
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:
         checkers.finish()
-    observed = observer.violations if observer else ()
     findings += [
         Finding(property=each.property, text=each.text, evidence=each.events)
-        for each in (*cluster.violations(), *checkers.violations, *observed)
+        for each in (*cluster.violations(), *checkers.violations)
     ]
     trace_hash = recorder.trace_hash()
     return RunResult(
@@ -254,20 +227,7 @@ def run(
         trace_hash=trace_hash,
         findings=tuple(findings),
         last_events=tuple(recorder.last_events()) if findings else (),
-        actions=observer.actions if observer else 0,
     )
-
-
-def _check_by(checkers: Checks, observer: Observer | None) -> Callable[[TraceEvent], None]:
-    """Return the function that has an event checked."""
-    if observer is None:
-        return checkers.feed
-
-    def check(event: TraceEvent) -> None:
-        checkers.feed(event)
-        observer.feed(event)
-
-    return check
 
 
 def make_workload(cluster: Cluster) -> Workload:

@@ -7,6 +7,8 @@ others go on, and may have left their daemons when the cable is put in again, or
 from random import Random
 from typing import Final
 
+import attrs
+
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
 from groupcomm.sim.workload import Workload
@@ -18,6 +20,7 @@ INTERVAL_US: Final = SECOND
 """The time between two such faults, on average."""
 
 
+@attrs.define(eq=False, repr=False)
 class Vanishing:
     """Cuts the connections of a workload's programs, one at a time, and mends them.
 
@@ -28,14 +31,15 @@ class Vanishing:
         longest_s: the longest time of a cut.
     """
 
-    def __init__(self, loop: Loop, rng: Random, workload: Workload, longest_s: float) -> None:
-        self._loop = loop
-        self._rng = rng
-        self._workload = workload
-        self._longest_s = longest_s
-        self._cut: list[SimulatedClient] = []
-        self._running = True
-        loop.at(loop.now + INTERVAL_US, self._next)
+    _loop: Loop
+    _rng: Random
+    _workload: Workload
+    _longest_s: float
+    _cut: list[SimulatedClient] = attrs.field(factory=list)
+    _running: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        self._loop.at(self._loop.now + INTERVAL_US, self._next)
 
     def stop(self) -> None:
         """Mend all connections, and cut no more."""

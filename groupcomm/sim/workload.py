@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+import attrs
+
 from groupcomm.events import Connected, Event, Message
 from groupcomm.level import AGREED_LEVELS, LEVELS, ServiceLevel
 from groupcomm.names import private_name
@@ -42,6 +44,7 @@ Connect = Callable[[str, int], SimulatedClient]
 """Connects a user to a daemon, by its index."""
 
 
+@attrs.define(eq=False, repr=False)
 class Workload:
     """Load that keeps the clients of a cluster busy from its start to its stop.
 
@@ -64,35 +67,21 @@ class Workload:
         interval_us: the mean time between two sends, in microseconds.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        rng: Random,
-        connect: Connect,
-        up: Callable[[], list[int]],
-        daemons: list[str],
-        users: int,
-        fragment_bytes: int,
-        interval_us: int,
-        *,
-        fresh_names: bool = False,
-        readers: bool = True,
-    ) -> None:
-        self._loop = loop
-        self._rng = rng
-        self._open = connect
-        self._up = up
-        self._daemons = daemons
-        self._fragment_bytes = fragment_bytes
-        self.interval_us = interval_us
-        self._running = False
-        self._period = 0  # counts starts, so that the acts of an earlier start end
-        self._users = users
-        self._fresh_names = fresh_names
-        self._readers = readers
-        self._sessions = 0
-        self.clients: dict[int, SimulatedClient] = {}
-        self.sent = 0
+    _loop: Loop
+    _rng: Random
+    _open: Connect = attrs.field(alias="connect")
+    _up: Callable[[], list[int]]
+    _daemons: list[str]
+    _users: int
+    _fragment_bytes: int
+    interval_us: int
+    _fresh_names: bool = False
+    _readers: bool = True
+    _running: bool = False
+    _period: int = 0  # counts starts, so that the acts of an earlier start end
+    _sessions: int = 0
+    clients: dict[int, SimulatedClient] = attrs.field(factory=dict)
+    sent: int = 0
 
     def start(self) -> None:
         """Connect all users and keep them busy; also after a stop."""

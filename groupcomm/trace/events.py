@@ -24,90 +24,87 @@ class _Event(msgspec.Struct, frozen=True, tag_field="e", gc=False):
     t: int
 
 
+class _OfDaemon(_Event, frozen=True, gc=False):
+    p: str
+
+
+class _OfClient(_Event, frozen=True, gc=False):
+    c: str
+
+
 # ---- daemons ----
 
 
-class Boot(_Event, frozen=True, tag="boot", gc=False):
+class Boot(_OfDaemon, frozen=True, tag="boot", gc=False):
     """Daemon `p` starts; `incarnation` is the one in its packets (restart count and random id)."""
 
-    p: str
     incarnation: str
 
 
-class Fail(_Event, frozen=True, tag="fail", gc=False):
+class Fail(_OfDaemon, frozen=True, tag="fail", gc=False):
     """Daemon `p` was killed, and all its clients' connections with it; no event of it follows."""
 
-    p: str
 
-
-class Left(_Event, frozen=True, tag="left", gc=False):
+class Left(_OfDaemon, frozen=True, tag="left", gc=False):
     """Daemon `p` has left in order and is over; no event of it follows."""
 
-    p: str
 
-
-class Conf(_Event, frozen=True, tag="conf", gc=False):
+class Conf(_OfDaemon, frozen=True, tag="conf", gc=False):
     """Daemon `p` installed a view; `rings` lists the daemons of each ring, by identity.
 
     A transitional view stands between the regular views `old` and `view`; its one ring lists the
     daemons that come from `old` together. Regular views have no `old`.
     """
 
-    p: str
     kind: str  # "R" regular, "T" transitional
     view: str
     rings: tuple[tuple[str, ...], ...]
     old: str = ""
 
 
-class Accept(_Event, frozen=True, tag="accept", gc=False):
+class Accept(_OfDaemon, frozen=True, tag="accept", gc=False):
     """Daemon `p` took messages `first` to `last` of client `c`: from here on they count as sent."""
 
-    p: str
     c: str
     first: int
     last: int
 
 
-class Stamped(_Event, frozen=True, tag="stamp", gc=False):
+class Stamped(_OfDaemon, frozen=True, tag="stamp", gc=False):
     """Daemon `p` numbered a packet of its own in the stream of its ring."""
 
-    p: str
     view: str
     ring: int
     number: int
     time: int
 
 
-class Hold(_Event, frozen=True, tag="hold", gc=False):
+class Hold(_OfDaemon, frozen=True, tag="hold", gc=False):
     """Daemon `p` received packet `number` of a ring's stream (its own count at once)."""
 
-    p: str
     ring: int
     number: int
     time: int
 
 
-class Horizon(_Event, frozen=True, tag="horizon", gc=False):
+class Horizon(_OfDaemon, frozen=True, tag="horizon", gc=False):
     """Daemon `p` announced for its ring: after packet `upto`, nothing at or below `value`."""
 
-    p: str
     view: str
     ring: int
     value: int
     upto: int
 
 
-class Count(_Event, frozen=True, tag="count", gc=False):
+class Count(_OfDaemon, frozen=True, tag="count", gc=False):
     """Daemon `p` counts the horizon (`value`, `upto`) of a ring from now on."""
 
-    p: str
     ring: int
     value: int
     upto: int
 
 
-class Release(_Event, frozen=True, tag="release", gc=False):
+class Release(_OfDaemon, frozen=True, tag="release", gc=False):
     """Daemon `p` delivered one bundle to its local recipients, if any.
 
     `number` is 0 for UNRELIABLE, which has no place in a stream. `kind` is the bundle's: 0
@@ -116,7 +113,6 @@ class Release(_Event, frozen=True, tag="release", gc=False):
     disconnect have 0). A fragment is part `index` of `count`; otherwise these are 0 and 1.
     """
 
-    p: str
     ring: int
     number: int
     time: int
@@ -130,25 +126,23 @@ class Release(_Event, frozen=True, tag="release", gc=False):
     count: int
 
 
-class Table(_Event, frozen=True, tag="table", gc=False):
+class Table(_OfDaemon, frozen=True, tag="table", gc=False):
     """Daemon `p` changed its group table at a position; `digest` is that of the whole table.
 
     The position (view, 0, 0, 0, 0) is that of all announcements: the table of this view is whole.
     """
 
-    p: str
     pos: TracePosition
     digest: str
 
 
-class Rejects(_Event, frozen=True, tag="rejects", gc=False):
+class Rejects(_OfDaemon, frozen=True, tag="rejects", gc=False):
     """At the end: how many bad datagrams daemon `p` dropped, and how many were sent to it.
 
     `bad` and `injected` count datagrams without a valid seal; a replay of a valid datagram is
     neither.
     """
 
-    p: str
     bad: int
     injected: int
 
@@ -156,10 +150,9 @@ class Rejects(_Event, frozen=True, tag="rejects", gc=False):
 # ---- clients ----
 
 
-class Send(_Event, frozen=True, tag="send", gc=False):
+class Send(_OfClient, frozen=True, tag="send", gc=False):
     """Client `c` called multicast; `m` is its message's number, `digest` covers type and data."""
 
-    c: str
     m: int
     level: int
     to: tuple[str, ...]
@@ -168,10 +161,9 @@ class Send(_Event, frozen=True, tag="send", gc=False):
     ordered: bool  # the sender waits for its position
 
 
-class Deliver(_Event, frozen=True, tag="dlv", gc=False):
+class Deliver(_OfClient, frozen=True, tag="dlv", gc=False):
     """Client `c` received message `m` of client `s`; `pos` is None for UNRELIABLE."""
 
-    c: str
     s: str
     m: int
     level: int
@@ -180,7 +172,7 @@ class Deliver(_Event, frozen=True, tag="dlv", gc=False):
     pos: TracePosition | None
 
 
-class Ask(_Event, frozen=True, tag="ask", gc=False):
+class Ask(_OfClient, frozen=True, tag="ask", gc=False):
     """Client `c` asked to ``connect``, ``join``, ``leave`` or ``disconnect``, or ``crash``-ed.
 
     ``read`` is a join without views. `m` is the message number of a join or leave, on the same
@@ -188,16 +180,14 @@ class Ask(_Event, frozen=True, tag="ask", gc=False):
     daemon.
     """
 
-    c: str
     what: str
     group: str
     m: int
 
 
-class Member(_Event, frozen=True, tag="gview", gc=False):
+class Member(_OfClient, frozen=True, tag="gview", gc=False):
     """Client `c` received a view of a group; `pos` is the view's id."""
 
-    c: str
     group: str
     pos: TracePosition
     members: tuple[str, ...]
@@ -206,38 +196,34 @@ class Member(_Event, frozen=True, tag="gview", gc=False):
     vs: tuple[str, ...]
 
 
-class Order(_Event, frozen=True, tag="ordered", gc=False):
+class Order(_OfClient, frozen=True, tag="ordered", gc=False):
     """Client `c` got the position of its message `m`, sent with ``ordered=True``.
 
     `trans`: the view ended first, and it was delivered in the transitional one.
     """
 
-    c: str
     m: int
     pos: TracePosition
     trans: bool = False
 
 
-class Bounce(_Event, frozen=True, tag="bounce", gc=False):
+class Bounce(_OfClient, frozen=True, tag="bounce", gc=False):
     """Client `c` was told that its private message `m` to `target` could not be delivered."""
 
-    c: str
     m: int
     target: str
     pos: TracePosition
 
 
-class Trans(_Event, frozen=True, tag="trans", gc=False):
+class Trans(_OfClient, frozen=True, tag="trans", gc=False):
     """Client `c` was told that the regular part of a view is over; the transitional one begins."""
 
-    c: str
     view: str
 
 
-class Dview(_Event, frozen=True, tag="dview", gc=False):
+class Dview(_OfClient, frozen=True, tag="dview", gc=False):
     """Client `c` was told the daemons (by name) of the view that begins."""
 
-    c: str
     view: str
     daemons: tuple[str, ...]
     majority: bool | None
@@ -288,10 +274,8 @@ TraceEvent: TypeAlias = (
 )
 
 
-def view_order(view: str) -> tuple[int, str, int]:
-    """Return the sort key of a view's id: counter, daemon, incarnation."""
-    return parse_view(view)
-
+view_order = parse_view
+"""Returns the sort key of a view's id: counter, daemon, incarnation."""
 
 encode_event = msgspec.json.Encoder().encode
 """One event as JSON bytes, without the newline; the same event always gives the same bytes."""

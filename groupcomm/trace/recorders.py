@@ -86,6 +86,7 @@ def view_text(view: ViewId) -> str:
     return str(view)
 
 
+@attrs.define(eq=False, repr=False)
 class TraceProbe:
     """Implements `groupcomm.engine.probe.Probe` for one start of a daemon.
 
@@ -101,32 +102,14 @@ class TraceProbe:
         counter: the counter of the last view.
     """
 
-    __slots__ = (
-        "_clock",
-        "_identities",
-        "_process",
-        "_record",
-        "_view",
-        "completed",
-        "counter",
-        "fuse",
-    )
-
-    def __init__(
-        self,
-        clock: TraceClock,
-        record: RecordEvent,
-        process: str,
-        identities: Mapping[DaemonId, str],
-    ) -> None:
-        self._clock = clock
-        self._record = record
-        self._process = process
-        self._identities = identities
-        self._view = ""
-        self.fuse: Fuse | None = None
-        self.completed: ViewId | None = None
-        self.counter = 0
+    _clock: TraceClock
+    _record: RecordEvent
+    _process: str
+    _identities: Mapping[DaemonId, str]
+    _view: str = ""
+    fuse: Fuse | None = None
+    completed: ViewId | None = None
+    counter: int = 0
 
     def _burn(self, kind: str) -> None:
         fuse = self.fuse
@@ -185,27 +168,14 @@ class TraceProbe:
         self, ring: int, number: int, time: int, bundle_index: int, bundle: Bundle, sender: str
     ) -> None:
         """See Probe."""
-        kind = bundle.kind
-        first = bundle.message
+        now, me, level = self._clock.now, self._process, bundle.level
+        kind, first, part = bundle.kind, bundle.message, bundle.index
         last = first + bundle.count - 1 if kind == _MESSAGES else first
-        client = f"{sender}/{bundle.session}"
-        self._record(
-            Release(
-                self._clock.now,
-                self._process,
-                ring,
-                number,
-                time,
-                bundle_index,
-                kind,
-                bundle.level,
-                client,
-                first,
-                last,
-                bundle.index,
-                bundle.count if kind == _FRAGMENT else 1,
-            )
+        client, parts = f"{sender}/{bundle.session}", bundle.count if kind == _FRAGMENT else 1
+        release = Release(
+            now, me, ring, number, time, bundle_index, kind, level, client, first, last, part, parts
         )
+        self._record(release)
         if self.fuse is not None:
             self._burn("released")
 
@@ -229,6 +199,7 @@ def digest_of(kind: int, data: bytes) -> int:
     return int(google_crc32c.extend(kind, data))
 
 
+@attrs.define(eq=False, repr=False)
 class SessionTrace:
     """Records the events of one session.
 
@@ -241,12 +212,9 @@ class SessionTrace:
         identity: the same; set before anything is recorded.
     """
 
-    __slots__ = ("_clock", "_record", "identity")
-
-    def __init__(self, clock: TraceClock, record: RecordEvent, identity: str = "") -> None:
-        self._clock = clock
-        self._record = record
-        self.identity = identity
+    _clock: TraceClock
+    _record: RecordEvent
+    identity: str = ""
 
     def requested(self, what: str, group: str = "", number: int = 0) -> None:
         """Record a request to connect, join, leave or disconnect, or a crash; see Ask."""
@@ -274,18 +242,9 @@ class SessionTrace:
         match event:
             case Message(sender=sender, position=position):
                 place = None if position is None else trace_position(position)
-                self._record(
-                    Deliver(
-                        now,
-                        me,
-                        f"{sender.name}/{sender.connection}",
-                        event.number,
-                        event.level,
-                        event.groups,
-                        digest_of(event.type, event.data),
-                        place,
-                    )
-                )
+                number, level, to = event.number, event.level, event.groups
+                by, digest = f"{sender.name}/{sender.connection}", digest_of(event.type, event.data)
+                self._record(Deliver(now, me, by, number, level, to, digest, place))
             case GroupView():
                 self._group_view(event)
             case Ordered():
@@ -302,15 +261,7 @@ class SessionTrace:
                 pass
 
     def _group_view(self, view: GroupView) -> None:
-        self._record(
-            Member(
-                self._clock.now,
-                self.identity,
-                view.group,
-                trace_position(view.id),
-                tuple(map(str, view.members)),
-                view.cause.name.lower(),
-                tuple(map(str, view.changed)),
-                tuple(map(str, view.vs_set)),
-            )
-        )
+        now, pos, cause = self._clock.now, trace_position(view.id), view.cause.name.lower()
+        members, changed = tuple(map(str, view.members)), tuple(map(str, view.changed))
+        vs = tuple(map(str, view.vs_set))
+        self._record(Member(now, self.identity, view.group, pos, members, cause, changed, vs))

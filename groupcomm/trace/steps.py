@@ -20,6 +20,16 @@ class _Step(msgspec.Struct, frozen=True, tag_field="e", omit_defaults=True, gc=F
     p: str
 
 
+class _OfMessage(_Step, frozen=True, gc=False):
+    s: str
+    m: int
+
+
+class _Stamped(_OfMessage, frozen=True, gc=False):
+    stamp: str = ""
+    bytes: int = 0
+
+
 class VectorCreated(_Step, frozen=True, tag="vector", gc=False):
     """It has a vector clock, with these counts."""
 
@@ -45,77 +55,49 @@ class Counted(_Step, frozen=True, tag="tick", gc=False):
     count: int
 
 
-class StampedSent(_Step, frozen=True, tag="out", gc=False):
+class StampedSent(_OfMessage, frozen=True, tag="out", gc=False):
     """It sent a message to `to` with a stamp, which has this text and this size on a wire."""
 
-    s: str
-    m: int
     to: tuple[str, ...]
     stamp: str
     bytes: int
 
 
-class StampedReceived(_Step, frozen=True, tag="in", gc=False):
+class StampedReceived(_OfMessage, frozen=True, tag="in", gc=False):
     """It received a message from `source`, with a stamp of this text and size."""
 
-    s: str
-    m: int
     source: str
     stamp: str = ""
     bytes: int = 0
 
 
-class Concurrent(_Step, frozen=True, tag="concurrent", gc=False):
+class Concurrent(_Stamped, frozen=True, tag="concurrent", gc=False):
     """It found a message to be concurrent with others that it has."""
 
-    s: str
-    m: int
-    stamp: str = ""
-    bytes: int = 0
 
-
-class Buffered(_Step, frozen=True, tag="buffer", gc=False):
+class Buffered(_OfMessage, frozen=True, tag="buffer", gc=False):
     """It put a message into its buffer; `waits` are the messages known to be waited for."""
 
-    s: str
-    m: int
     waits: tuple[MessageId, ...]
     stamp: str = ""
     bytes: int = 0
 
 
-class SuccessorFound(_Step, frozen=True, tag="next", gc=False):
+class SuccessorFound(_Stamped, frozen=True, tag="next", gc=False):
     """The process found that a buffered message is a successor of its deliveries."""
 
-    s: str
-    m: int
-    stamp: str = ""
-    bytes: int = 0
 
-
-class Taken(_Step, frozen=True, tag="take", gc=False):
+class Taken(_Stamped, frozen=True, tag="take", gc=False):
     """It took a message out of its buffer."""
 
-    s: str
-    m: int
-    stamp: str = ""
-    bytes: int = 0
 
-
-class Given(_Step, frozen=True, tag="give", gc=False):
+class Given(_Stamped, frozen=True, tag="give", gc=False):
     """It delivered a message to its user."""
 
-    s: str
-    m: int
-    stamp: str = ""
-    bytes: int = 0
 
-
-class PathCopied(_Step, frozen=True, tag="path", gc=False):
+class PathCopied(_OfMessage, frozen=True, tag="path", gc=False):
     """It copied clock and buffer for a new path, which a message opens; `paths` it has now."""
 
-    s: str
-    m: int
     paths: int
 
 

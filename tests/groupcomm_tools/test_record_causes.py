@@ -11,10 +11,10 @@ import trio
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.events import CausalContext, DaemonView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.checkers.fifo_causal import Contexts
 from groupcomm_client import Connection
 from groupcomm_log.reader import LogReader
 from tests.groupcomm_tools.recorders import recorded_pair
+from tests.verification.simulation.contexts import Contexts
 
 VIEW = ViewId(1, "a", 2)
 SENDER = MemberId("#ann#a", 1)

@@ -8,9 +8,9 @@ import attrs
 
 from groupcomm.security.layout import SEAL_BYTES
 from groupcomm.sim.cluster.host import SimulatedHost
-from groupcomm.sim.network.kinds import kind_of
 from groupcomm.sim.network.links import UDP_HEADER_BYTES, SimulatedLink, SitePair
 from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm_tools.plan.kinds import kind_of
 from groupcomm_tools.plan.topology import Topology
 
 _CHECKSUM_BYTES: Final = 4

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from groupcomm.sim.checkers.agreed import AgreedOrder, Positions
 from groupcomm.sim.checkers.delivery import Delivery, Holes
 from groupcomm.sim.checkers.fifo_causal import Causes, SenderOrder
@@ -35,6 +37,7 @@ from groupcomm.trace.events import (
 _CAUSAL, _AGREED, _SAFE = 3, 4, 5
 
 
+@attrs.define(eq=False, repr=False)
 class ClientEvents:
     """A reader of the events of clients; it checks D1 to D5, D7 and U by itself.
 
@@ -42,37 +45,23 @@ class ClientEvents:
         handlers: the method that handles each kind of event.
     """
 
-    def __init__(
-        self,
-        report: Report,
-        state: ObservedState,
-        *,
-        stages: Stages,
-        stamps: Stamps,
-        positions: Positions,
-        agreed: AgreedOrder,
-        sender_order: SenderOrder,
-        causes: Causes,
-        holes: Holes,
-        delivery: Delivery,
-        views: GroupViews,
-        client_views: ClientViews,
-        private: Private,
-    ) -> None:
-        self._report = report
-        self._state = state
-        self._stages = stages
-        self._stamps = stamps
-        self._positions = positions
-        self._agreed = agreed
-        self._sender_order = sender_order
-        self._causes = causes
-        self._holes = holes
-        self._delivery = delivery
-        self._views = views
-        self._client_views = client_views
-        self._private = private
-        self.handlers: dict[type[TraceEvent], Callable[[Any], None]] = {
+    _report: Report
+    _state: ObservedState
+    _stages: Stages
+    _stamps: Stamps
+    _positions: Positions
+    _agreed: AgreedOrder
+    _sender_order: SenderOrder
+    _causes: Causes
+    _holes: Holes
+    _delivery: Delivery
+    _views: GroupViews
+    _client_views: ClientViews
+    _private: Private
+    handlers: dict[type[TraceEvent], Callable[[Any], None]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.handlers = {
             Send: self._on_send,
             Deliver: self._on_deliver,
             Ask: self._on_ask,

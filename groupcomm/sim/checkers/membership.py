@@ -7,6 +7,8 @@ over.
 from collections.abc import Set
 from typing import Final
 
+import attrs
+
 from groupcomm.sim.checkers.delivery import Delivery
 from groupcomm.sim.checkers.records import (
     ClientRecord,
@@ -99,6 +101,7 @@ AGREEMENT_US: Final = 3_000_000
 NEVER: Final = 2**63
 
 
+@attrs.define(eq=False, repr=False)
 class Membership:
     """A checker of Boot, Fail, Left, Conf and Heal events.
 
@@ -106,26 +109,18 @@ class Membership:
         deadline: the time after which `look` has to be called before the next event.
     """
 
-    def __init__(
-        self,
-        state: ObservedState,
-        report: Report,
-        stages: Stages,
-        together: Together,
-        delivery: Delivery,
-    ) -> None:
-        self._state = state
-        self._report = report
-        self._stages = stages
-        self._together = together
-        self._delivery = delivery
-        self._healed_at: int | None = None
-        self._late = False  # from Heal on earlier violations have no consequences
-        self._agreed = False
-        self._incarnations: set[tuple[str, str]] = set()  # of all starts, with their names
-        self._admitted: set[str] = set()  # daemons aside that were in a view since the agreement
-        self._admitting: set[str] = set()  # views that have admitted such a daemon
-        self.deadline = NEVER
+    _state: ObservedState
+    _report: Report
+    _stages: Stages
+    _together: Together
+    _delivery: Delivery
+    _healed_at: int | None = None
+    _late: bool = False  # from Heal on earlier violations have no consequences
+    _agreed: bool = False
+    _incarnations: set[tuple[str, str]] = attrs.field(factory=set)  # with the daemons' names
+    _admitted: set[str] = attrs.field(factory=set)  # daemons aside, in views since the agreement
+    _admitting: set[str] = attrs.field(factory=set)  # views that have admitted such a daemon
+    deadline: int = NEVER
 
     # ---- starts and ends ----
 

@@ -4,6 +4,8 @@ from collections import deque
 from random import Random
 from typing import Final
 
+import attrs
+
 _MASK: Final = 2**64 - 1
 _DRAW: Final = Random("marks").getrandbits
 
@@ -53,6 +55,7 @@ LOWEST: Final[Order] = (-1, "", 0)
 """Below all views."""
 
 
+@attrs.define(eq=False, repr=False)
 class StreamRecord:
     """The packets of one ring in one view.
 
@@ -64,15 +67,12 @@ class StreamRecord:
         announced: the latest KEPT announced pairs (value, upto).
     """
 
-    __slots__ = ("_order", "announced", "horizon", "numbers", "packets", "times")
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.times: list[int] = []
-        self.packets: dict[int, tuple[int, str]] = {}
-        self.horizon = NOTHING
-        self.announced: set[tuple[int, int]] = set()
-        self._order: deque[tuple[int, int]] = deque()
+    numbers: list[int] = attrs.field(factory=list)
+    times: list[int] = attrs.field(factory=list)
+    packets: dict[int, tuple[int, str]] = attrs.field(factory=dict)
+    horizon: int = NOTHING
+    announced: set[tuple[int, int]] = attrs.field(factory=set)
+    _order: deque[tuple[int, int]] = attrs.field(factory=deque)
 
     def number(self, number: int, time: int, author: str) -> None:
         """Note a packet; number and time are above those of the last one."""
@@ -89,22 +89,18 @@ class StreamRecord:
             self.announced.discard(self._order.popleft())
 
 
+@attrs.define(eq=False, repr=False)
 class PlaceRecord:
     """A bundle: its content, the daemons that have released it (one bit each), and its mark."""
 
-    __slots__ = ("content", "mark", "members")
-
-    def __init__(self, content: object, members: int) -> None:
-        self.content = content
-        self.members = members
-        self.mark = new_mark()
+    content: object
+    members: int
+    mark: int = attrs.field(factory=new_mark)
 
 
+@attrs.define(eq=False, repr=False)
 class SafeRecord:
     """A SAFE bundle: the daemons that have released it (bits), and whether in a regular part."""
 
-    __slots__ = ("members", "regular")
-
-    def __init__(self) -> None:
-        self.members = 0
-        self.regular = False
+    members: int = 0
+    regular: bool = False

@@ -3,6 +3,8 @@
 from collections import deque
 from typing import Final
 
+import attrs
+
 from groupcomm.sim.checkers.places import (
     BEFORE,
     LOWEST,
@@ -27,6 +29,7 @@ Shown = tuple[tuple[str, ...], str, tuple[str, ...]]
 _READING: Final = "\0"
 
 
+@attrs.define(eq=False, repr=False)
 class Item:
     """A message, or a request to join or leave: everything that takes a number of a session.
 
@@ -74,90 +77,49 @@ class Item:
         bounced: the private names for which it came back.
     """
 
-    __slots__ = (
-        "accepted",
-        "answered",
-        "at_home",
-        "begins",
-        "bounced",
-        "causes",
-        "claims",
-        "copies",
-        "count",
-        "digest",
-        "discard",
-        "early",
-        "floor",
-        "floor_view",
-        "floor_x1",
-        "floor_x2",
-        "fragments",
-        "got",
-        "home_part",
-        "home_table",
-        "is_request",
-        "joins",
-        "level",
-        "mark",
-        "number",
-        "ordered",
-        "position",
-        "rank",
-        "reads",
-        "released",
-        "seen",
-        "sender",
-        "sent_at",
-        "targets",
-        "to",
-        "view",
-        "waiting",
-    )
-
-    def __init__(
-        self, sender: "ClientRecord", number: int, level: int, to: tuple[str, ...]
-    ) -> None:
-        self.sender = sender
-        self.number = number
-        self.level = level
-        self.to = to
-        self.digest = 0
-        self.discard = False
-        self.ordered = False
-        self.is_request = False
-        self.joins = self.reads = False
-        self.accepted = 0
-        self.count = 1
-        self.rank = -1
-        self.targets: dict[str, ClientRecord | None] | None = None
-        self.sent_at = 0
-        self.floor = NOWHERE
-        self.floor_view: ViewRecord | None = None
-        self.floor_x1 = self.floor_x2 = BEFORE
-        self.seen: tuple[Position | None, ...] | None = None
-        self.mark = new_mark()
-        self.begins: Place | None = None
-        self.position: Position | None = None
-        self.home_part: ViewPart | None = None
-        self.home_table: TableRecord | None = None
-        self.claims: list[Position] | None = None
-        self.view: ViewRecord | None = None
-        self.released = 0
-        self.fragments: dict[ProcessRecord, tuple[Stay, int, dict[ClientRecord, None]]] | None = (
-            None
-        )
-        self.waiting = 0
-        self.got: list[ClientRecord] = []
-        self.early: set[ClientRecord] | None = None
-        self.copies: dict[int, tuple[ViewRecord, set[ProcessRecord]]] | None = None
-        self.causes: tuple[Item, ...] = ()
-        self.answered = self.at_home = False
-        self.bounced: list[str] | None = None
+    sender: "ClientRecord"
+    number: int
+    level: int
+    to: tuple[str, ...]
+    digest: int = 0
+    discard: bool = False
+    ordered: bool = False
+    is_request: bool = False
+    joins: bool = False
+    reads: bool = False
+    accepted: int = 0
+    count: int = 1
+    rank: int = -1
+    targets: "dict[str, ClientRecord | None] | None" = None
+    sent_at: int = 0
+    floor: Position = NOWHERE
+    floor_view: "ViewRecord | None" = None
+    floor_x1: Local = BEFORE
+    floor_x2: Local = BEFORE
+    seen: tuple[Position | None, ...] | None = None
+    mark: int = attrs.field(factory=new_mark)
+    begins: Place | None = None
+    position: Position | None = None
+    home_part: "ViewPart | None" = None
+    home_table: "TableRecord | None" = None
+    claims: list[Position] | None = None
+    view: "ViewRecord | None" = None
+    released: int = 0
+    fragments: "dict[ProcessRecord, tuple[Stay, int, dict[ClientRecord, None]]] | None" = None
+    waiting: int = 0
+    got: "list[ClientRecord]" = attrs.field(factory=list)
+    early: "set[ClientRecord] | None" = None
+    copies: "dict[int, tuple[ViewRecord, set[ProcessRecord]]] | None" = None
+    causes: "tuple[Item, ...]" = ()
+    answered: bool = False
+    at_home: bool = False
+    bounced: list[str] | None = None
 
     def __str__(self) -> str:
         return f"message {self.number} of {self.sender}"
 
 
+@attrs.define(eq=False, repr=False)
 class ClientRecord:
     """One session.
 
@@ -206,82 +168,48 @@ class ClientRecord:
         agreed: the AGREED and SAFE messages that it has got, in order (O6, MG1).
     """
 
-    __slots__ = (
-        "agreed",
-        "asked_at",
-        "began",
-        "causal_since",
-        "connect",
-        "crashed",
-        "disconnect",
-        "disconnected_at",
-        "due",
-        "due_from",
-        "ended",
-        "forgotten",
-        "gone",
-        "group_at",
-        "groups",
-        "high",
-        "highest",
-        "home",
-        "identity",
-        "joined",
-        "joining",
-        "knows",
-        "last_agreed",
-        "last_view",
-        "leaving",
-        "name",
-        "needs",
-        "owed",
-        "positioned",
-        "ranks",
-        "sent",
-        "since",
-        "stage",
-        "stages",
-        "tidy_at",
-        "unsent",
-        "views",
+    identity: str
+    agreed: deque[Item]
+    name: str = attrs.field(init=False)
+    home: "ProcessRecord | None" = None
+    asked_at: int = 0
+    crashed: bool = False
+    ended: bool = False
+    disconnected_at: "set[ProcessRecord]" = attrs.field(factory=set)
+    connect: tuple[Order, int, int, int] | None = None
+    disconnect: tuple[Order, int, int, int] | None = None
+    stage: "ViewPart | None" = None
+    began: "ViewPart | None" = None
+    stages: "deque[tuple[bool, ViewPart]]" = attrs.field(factory=deque)
+    sent: dict[int, Item] = attrs.field(factory=dict)
+    unsent: dict[int, Position] = attrs.field(factory=dict)
+    forgotten: int = -1
+    ranks: int = 0
+    positioned: list[tuple[int, Position]] = attrs.field(factory=list)
+    owed: "dict[Item, ViewPart]" = attrs.field(factory=dict)
+    due: list[tuple[Position, int, Item | str]] = attrs.field(factory=list)
+    due_from: "dict[ClientRecord, list[int]]" = attrs.field(factory=dict)
+    views: dict[tuple[str, Position], tuple[Shown, tuple[str, ...] | None]] = attrs.field(
+        factory=dict
     )
+    leaving: bool = False
+    groups: set[str] = attrs.field(factory=set)
+    group_at: dict[str, Position] = attrs.field(factory=dict)
+    since: dict[str, int] = attrs.field(factory=dict)
+    causal_since: dict[str, int] = attrs.field(factory=dict)
+    joined: dict[str, int] = attrs.field(factory=dict)
+    gone: "set[ClientRecord]" = attrs.field(factory=set)
+    high: Position = NOWHERE
+    last_agreed: Position = NOWHERE
+    last_view: Position = NOWHERE
+    highest: "dict[ClientRecord, Item]" = attrs.field(factory=dict)
+    joining: dict[str, deque[Item]] = attrs.field(factory=dict)
+    knows: dict[Item, None] = attrs.field(factory=dict)
+    needs: set[Item] = attrs.field(factory=set)
+    tidy_at: int = 0
 
-    def __init__(self, identity: str, kept: int) -> None:
-        self.identity = identity
-        self.name = identity.rpartition("/")[0]
-        self.home: ProcessRecord | None = None
-        self.asked_at = 0
-        self.crashed = False
-        self.ended = False
-        self.disconnected_at: set[ProcessRecord] = set()
-        self.connect: tuple[Order, int, int, int] | None = None
-        self.disconnect: tuple[Order, int, int, int] | None = None
-        self.stage: ViewPart | None = None
-        self.began: ViewPart | None = None
-        self.stages: deque[tuple[bool, ViewPart]] = deque()
-        self.sent: dict[int, Item] = {}
-        self.unsent: dict[int, Position] = {}
-        self.forgotten = -1
-        self.ranks = 0
-        self.positioned: list[tuple[int, Position]] = []
-        self.owed: dict[Item, ViewPart] = {}
-        self.due: list[tuple[Position, int, Item | str]] = []
-        self.due_from: dict[ClientRecord, list[int]] = {}
-        self.views: dict[tuple[str, Position], tuple[Shown, tuple[str, ...] | None]] = {}
-        self.leaving = False
-        self.groups: set[str] = set()
-        self.group_at: dict[str, Position] = {}
-        self.since: dict[str, int] = {}
-        self.causal_since: dict[str, int] = {}
-        self.joined: dict[str, int] = {}
-        self.gone: set[ClientRecord] = set()
-        self.high = self.last_agreed = self.last_view = NOWHERE
-        self.highest: dict[ClientRecord, Item] = {}
-        self.joining: dict[str, deque[Item]] = {}
-        self.knows: dict[Item, None] = {}
-        self.needs: set[Item] = set()
-        self.tidy_at = 0
-        self.agreed: deque[Item] = deque(maxlen=kept)
+    def __attrs_post_init__(self) -> None:
+        self.name = self.identity.rpartition("/")[0]
 
     @property
     def daemon_name(self) -> str:
@@ -292,6 +220,7 @@ class ClientRecord:
         return self.identity
 
 
+@attrs.define(eq=False, repr=False)
 class ViewRecord:
     """One regular view.
 
@@ -332,69 +261,48 @@ class ViewRecord:
         ends: for each next view, the releases here of the first member that went there.
     """
 
-    __slots__ = (
-        "authored",
-        "base",
-        "beyond",
-        "brought",
-        "by_name",
-        "came",
-        "ends",
-        "high_x1",
-        "high_x2",
-        "known_beyond",
-        "left",
-        "log",
-        "majority",
-        "members",
-        "names",
-        "order",
-        "over",
-        "place_order",
-        "places",
-        "remaining",
-        "rings",
-        "safe_count",
-        "safe_late",
-        "safes",
-        "stays",
-        "streams",
-        "text",
-        "unauthored",
-        "ways",
+    text: str
+    rings: tuple[tuple[str, ...], ...]
+    order: Order = attrs.field(init=False)
+    ways: dict[str, tuple[str, frozenset[str]]] = attrs.field(factory=dict)
+    members: dict[str, int] = attrs.field(init=False)
+    by_name: dict[str, str] = attrs.field(init=False)
+    names: tuple[str, ...] = attrs.field(init=False)
+    streams: list[StreamRecord] = attrs.field(init=False)
+    stays: "dict[str, Stay]" = attrs.field(factory=dict)
+    left: "list[Stay]" = attrs.field(factory=list)
+    remaining: set[str] = attrs.field(init=False)
+    over: bool = False
+    brought: dict[str, tuple[list[ClientRecord], dict[str, list[ClientRecord]]]] = attrs.field(
+        factory=dict
     )
+    came: dict[str, tuple[str, frozenset[str]]] = attrs.field(factory=dict)
+    base: dict[str, dict[ClientRecord, tuple[int, tuple[int, ...]]]] = attrs.field(factory=dict)
+    majority: list[bool | None] = attrs.field(factory=list)
+    high_x1: Local = BEFORE
+    high_x2: Local = BEFORE
+    log: list[Bundle] = attrs.field(factory=list)
+    beyond: list[Bundle] = attrs.field(factory=list)
+    known_beyond: set[Bundle] = attrs.field(factory=set)
+    places: dict[PacketBundle, PlaceRecord] = attrs.field(factory=dict)
+    place_order: deque[PacketBundle] = attrs.field(factory=deque)
+    authored: dict[str, int] = attrs.field(factory=dict)
+    unauthored: "dict[tuple[int, int], dict[PacketBundle, list[Stay]]]" = attrs.field(factory=dict)
+    safes: dict[PacketBundle, SafeRecord] = attrs.field(factory=dict)
+    safe_count: int = 0
+    safe_late: dict[str, tuple[frozenset[str], dict[PacketBundle, None]]] = attrs.field(
+        factory=dict
+    )
+    ends: dict[str, tuple[int, int, int, bool]] = attrs.field(factory=dict)
 
-    def __init__(self, text: str, rings: tuple[tuple[str, ...], ...]) -> None:
-        self.text = text
-        self.order: Order = view_order(text)
-        self.ways: dict[str, tuple[str, frozenset[str]]] = {}
-        self.rings = rings
-        identities = [identity for ring in rings for identity in ring]
+    def __attrs_post_init__(self) -> None:
+        self.order = view_order(self.text)
+        identities = [identity for ring in self.rings for identity in ring]
         self.members = {identity: index for index, identity in enumerate(identities)}
         self.by_name = {name_of(identity): identity for identity in sorted(identities)}
         self.names = tuple(self.by_name)
-        self.streams = [StreamRecord() for _ in rings]
-        self.stays: dict[str, Stay] = {}
-        self.left: list[Stay] = []
+        self.streams = [StreamRecord() for _ in self.rings]
         self.remaining = set(identities)
-        self.over = False
-        self.brought: dict[str, tuple[list[ClientRecord], dict[str, list[ClientRecord]]]] = {}
-        self.came: dict[str, tuple[str, frozenset[str]]] = {}
-        self.base: dict[str, dict[ClientRecord, tuple[int, tuple[int, ...]]]] = {}
-        self.majority: list[bool | None] = []
-        self.high_x1: Local = BEFORE
-        self.high_x2: Local = BEFORE
-        self.log: list[Bundle] = []
-        self.beyond: list[Bundle] = []
-        self.known_beyond: set[Bundle] = set()
-        self.places: dict[PacketBundle, PlaceRecord] = {}
-        self.place_order: deque[PacketBundle] = deque()
-        self.authored: dict[str, int] = {}
-        self.unauthored: dict[tuple[int, int], dict[PacketBundle, list[Stay]]] = {}
-        self.safes: dict[PacketBundle, SafeRecord] = {}
-        self.safe_count = 0
-        self.safe_late: dict[str, tuple[frozenset[str], dict[PacketBundle, None]]] = {}
-        self.ends: dict[str, tuple[int, int, int, bool]] = {}
 
     def together(self, one: str, other: str) -> bool:
         """Return whether two of its daemons came along with each other (V3)."""
@@ -419,16 +327,15 @@ class ViewRecord:
             kept.clear()
 
 
+@attrs.define(eq=False, repr=False)
 class ViewPart:
     """The regular or the transitional part of a view at one daemon."""
 
-    __slots__ = ("regular", "stay")
-
-    def __init__(self, stay: "Stay", regular: bool) -> None:
-        self.stay = stay
-        self.regular = regular
+    stay: "Stay"
+    regular: bool
 
 
+@attrs.define(eq=False, repr=False)
 class Stay:
     """The time of one daemon in one view.
 
@@ -460,55 +367,39 @@ class Stay:
             has released (S1).
     """
 
-    __slots__ = (
-        "agreed",
-        "bit",
-        "block",
-        "blocks",
-        "by_author",
-        "complete",
-        "early",
-        "held",
-        "last",
-        "missing",
-        "next",
-        "next_rank",
-        "part",
-        "prefix",
-        "process",
-        "regular",
-        "released",
-        "released_agreed",
-        "ring",
-        "safe_count",
-        "tables",
-        "transitional_members",
-        "view",
-    )
+    process: "ProcessRecord"
+    view: ViewRecord
+    bit: int = attrs.field(init=False)
+    ring: int = attrs.field(init=False)
+    regular: ViewPart = attrs.field(init=False)
+    part: ViewPart = attrs.field(init=False)
+    complete: bool = False
+    transitional_members: frozenset[str] | None = None
+    next: str = ""
+    next_rank: dict[ClientRecord, int] = attrs.field(factory=dict)
+    missing: dict[ClientRecord, list[int]] = attrs.field(factory=dict)
+    agreed: int = 0
+    last: Bundle = (-1, -1, -1, -1)
+    prefix: list[int] = attrs.field(init=False)
+    early: list[dict[int, int]] = attrs.field(init=False)
+    blocks: list[int] = attrs.field(init=False)
+    block: int = NOTHING
+    held: int = NOTHING
+    released: int = 0
+    released_agreed: int = 0
+    tables: int = 0
+    by_author: dict[str, int] = attrs.field(factory=dict)
+    safe_count: int = 0
 
-    def __init__(self, process: "ProcessRecord", view: ViewRecord) -> None:
-        identity = process.identity
-        self.process = process
-        self.view = view
+    def __attrs_post_init__(self) -> None:
+        identity, view = self.process.identity, self.view
         self.bit = 1 << view.members[identity]
         self.ring = next(index for index, ring in enumerate(view.rings) if identity in ring)
         self.regular = self.part = ViewPart(self, True)
-        self.complete = False
-        self.transitional_members: frozenset[str] | None = None
-        self.next = ""
-        self.next_rank: dict[ClientRecord, int] = {}
-        self.missing: dict[ClientRecord, list[int]] = {}
-        self.agreed = 0
-        self.last: Bundle = (-1, -1, -1, -1)
         streams = view.streams
         self.prefix = [stream.numbers[0] - 1 if stream.numbers else NOTHING for stream in streams]
-        self.early: list[dict[int, int]] = [{} for _ in streams]
+        self.early = [{} for _ in streams]
         self.blocks = [NOTHING] * len(streams)
-        self.block = NOTHING
-        self.held = NOTHING
-        self.released = self.released_agreed = self.tables = 0
-        self.by_author: dict[str, int] = {}
-        self.safe_count = 0
 
     def go_on(self, before: "Stay") -> dict[ClientRecord, tuple[int, tuple[int, ...]]]:
         """Take the ranks of the daemon's own clients over from the previous view (F)."""
@@ -526,6 +417,7 @@ class Stay:
         return self.process.identity
 
 
+@attrs.define(eq=False, repr=False)
 class TableRecord:
     """The connected clients and the members of groups, by the releases of one daemon.
 
@@ -539,15 +431,12 @@ class TableRecord:
             these.
     """
 
-    __slots__ = ("came", "connected", "gone", "groups", "known", "members")
-
-    def __init__(self) -> None:
-        self.groups: dict[str, dict[ClientRecord, None]] = {}
-        self.members: dict[str, dict[ClientRecord, None]] = {}
-        self.connected: dict[str, ClientRecord] = {}
-        self.came: dict[ClientRecord, Place] = {}
-        self.known: set[ClientRecord] = set()
-        self.gone: dict[ClientRecord, Place] = {}
+    groups: dict[str, dict[ClientRecord, None]] = attrs.field(factory=dict)
+    members: dict[str, dict[ClientRecord, None]] = attrs.field(factory=dict)
+    connected: dict[str, ClientRecord] = attrs.field(factory=dict)
+    came: dict[ClientRecord, Place] = attrs.field(factory=dict)
+    known: set[ClientRecord] = attrs.field(factory=set)
+    gone: dict[ClientRecord, Place] = attrs.field(factory=dict)
 
     def go_on(self) -> "TableRecord":
         """Return a copy, with which a view begins."""
@@ -582,6 +471,7 @@ def group_of(name: str) -> str:
     return name.removeprefix(_READING)
 
 
+@attrs.define(eq=False, repr=False)
 class ProcessRecord:
     """One start of a daemon.
 
@@ -604,44 +494,25 @@ class ProcessRecord:
         views: the view that it is in, and those that it may still install.
     """
 
-    __slots__ = (
-        "booted",
-        "booted_at",
-        "clients",
-        "clones",
-        "completed",
-        "ended",
-        "ended_at",
-        "floor",
-        "generation",
-        "identity",
-        "latest",
-        "name",
-        "stay",
-        "table",
-        "together",
-        "views",
-    )
+    identity: str
+    booted: bool
+    booted_at: int
+    floor: Order
+    generation: int
+    name: str = attrs.field(init=False)
+    ended: bool = False
+    ended_at: int = 0
+    latest: Order = LOWEST
+    clones: "list[ProcessRecord]" = attrs.field(factory=list)
+    stay: Stay | None = None
+    table: TableRecord = attrs.field(factory=TableRecord)
+    completed: str = ""
+    together: frozenset[str] = attrs.field(factory=frozenset)
+    clients: dict[ClientRecord, None] = attrs.field(factory=dict)
+    views: list[ViewRecord] = attrs.field(factory=list)
 
-    def __init__(
-        self, identity: str, booted: bool, now: int, floor: Order, generation: int
-    ) -> None:
-        self.identity = identity
-        self.name = name_of(identity)
-        self.booted = booted
-        self.booted_at = now
-        self.ended = False
-        self.ended_at = 0
-        self.floor = floor
-        self.latest = LOWEST
-        self.clones: list[ProcessRecord] = []
-        self.generation = generation
-        self.stay: Stay | None = None
-        self.table = TableRecord()
-        self.completed = ""
-        self.together: frozenset[str] = frozenset()
-        self.clients: dict[ClientRecord, None] = {}
-        self.views: list[ViewRecord] = []
+    def __attrs_post_init__(self) -> None:
+        self.name = name_of(self.identity)
 
     def __str__(self) -> str:
         return self.identity

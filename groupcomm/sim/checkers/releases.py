@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import attrs
+
 from groupcomm.sim.checkers.agreed import FIRST, REPEATED, AgreedOrder, Positions
 from groupcomm.sim.checkers.delivery import Delivery
 from groupcomm.sim.checkers.fifo_causal import SenderOrder
@@ -22,32 +24,20 @@ _MESSAGES, _FRAGMENT, _CONNECT = range(3)
 _SESSION = (_CONNECT, 5)  # 5: disconnect
 
 
+@attrs.define(eq=False, repr=False)
 class Releases:
     """A distributor of releases to the checkers; it checks D1, G1, U and V4 for the bundle
     itself."""
 
-    def __init__(
-        self,
-        report: Report,
-        state: ObservedState,
-        *,
-        stamps: Stamps,
-        positions: Positions,
-        agreed: AgreedOrder,
-        sender_order: SenderOrder,
-        delivery: Delivery,
-        tables: Tables,
-        together: Together,
-    ) -> None:
-        self._report = report
-        self._state = state
-        self._stamps = stamps
-        self._positions = positions
-        self._agreed = agreed
-        self._sender_order = sender_order
-        self._delivery = delivery
-        self._tables = tables
-        self._together = together
+    _report: Report
+    _state: ObservedState
+    _stamps: Stamps
+    _positions: Positions
+    _agreed: AgreedOrder
+    _sender_order: SenderOrder
+    _delivery: Delivery
+    _tables: Tables
+    _together: Together
 
     def released(self, event: Release, stay: Stay) -> None:
         """Check one bundle that a daemon releases."""

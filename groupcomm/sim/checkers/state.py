@@ -172,7 +172,7 @@ class ObservedState:
         """Return the record of a client; made at its first mention."""
         client = self.clients.get(identity)
         if client is None:
-            client = self.clients[identity] = ClientRecord(identity, KEPT)
+            client = self.clients[identity] = ClientRecord(identity, deque(maxlen=KEPT))
             if self.plain:
                 self.settle(client, self._by_name.get(client.daemon_name))
         return client

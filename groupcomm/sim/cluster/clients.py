@@ -11,7 +11,6 @@ from groupcomm.events import Closed, Connected, Event, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.session.client_session import ClientSession
-from groupcomm.sim.checkers.fifo_causal import Contexts
 from groupcomm.sim.cluster.connections import Pipe
 from groupcomm.sim.virtual_time import SECOND, Loop
 from groupcomm.trace.recorders import RecordEvent, SessionTrace
@@ -30,7 +29,7 @@ class SimulatedClient:
         daemon: the index of its daemon among those of the cluster.
         daemon_name: the name of that daemon.
         start_message: the start of its count of messages.
-        causes: whether it asks for the causes of messages, and checks its events by them.
+        causes: whether it asks for the causes of messages.
         origins: whether it asks which daemons go on together at the end of a view.
         daemon_timeout_s: the silence after which it leaves its daemon; None: neither side watches
             the other, and the daemon does not tell what it has accepted.
@@ -44,7 +43,6 @@ class SimulatedClient:
         alive: whether it has neither left nor crashed nor been closed.
         notified: the number of events that it has received.
         last_sent: the number of its last message.
-        contexts: the check of the causes that it receives; None if it does not ask for them.
         events: all events that it has received, unless `on_event` was replaced.
         on_event: called with every event that it receives.
         on_end: called once when its session is over, for whatever reason.
@@ -87,7 +85,6 @@ class SimulatedClient:
         self.alive = False
         self.notified = 0
         self.last_sent = 0
-        self.contexts = Contexts() if causes else None
         self.events: list[Event] = []
         self.on_event: Callable[[Event], None] = self.events.append
         self.on_end: Callable[[], None] = lambda: None
@@ -245,8 +242,6 @@ class SimulatedClient:
         self.notified += len(events)
         for event in events:
             self._trace.received(event)
-            if self.contexts is not None:
-                self.contexts.received(event)
             self._note(event)
             self.on_event(event)
 

@@ -33,7 +33,6 @@ from groupcomm.sim.faults.keyless import KeylessAttacker
 from groupcomm.sim.faults.schedule import FaultSchedule
 from groupcomm.sim.network.links import longest_way_s
 from groupcomm.sim.network.network import Network
-from groupcomm.sim.observer import Observer
 from groupcomm.sim.settings import Settings, reachable_core
 from groupcomm.sim.virtual_time import SECOND, Loop, microseconds, random_for
 from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
@@ -106,7 +105,6 @@ class Cluster:
     Args:
         settings: the settings of the run.
         record: accepts each event of the trace.
-        observer: checks the run further; None for no further check.
         start: start the daemons, and let them agree on a view before any fault begins; else
             `start` has to be called.
 
@@ -132,16 +130,12 @@ class Cluster:
         record: RecordEvent = ignore,
         *,
         start: bool = True,
-        observer: Observer | None = None,
     ) -> None:
         assert type(settings) is self.SETTINGS, f"this cluster would ignore some of {settings}"
         self.settings = settings
         self.record = record
-        self.observer = observer
         self.loop = Loop()
         self.config = self.make_config()
-        if observer is not None:
-            observer.use_base(self.config.starts.stream)
         self.access, self.principal = Access(), ""
         self.identities: dict[DaemonId, str] = {}
         self.clients: list[SimulatedClient] = []

@@ -6,6 +6,8 @@ Each direction is a pipe: a reliable byte stream with bounded buffers.
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
+import attrs
+
 from groupcomm.engine import (
     ClientBytes,
     ClientGone,
@@ -24,6 +26,7 @@ DELAY_US = 20
 """The time from a write to the reader's wake-up, on one host."""
 
 
+@attrs.define(eq=False, repr=False)
 class Pipe:
     """A pipe that carries bytes from a writer to a reader that may pause.
 
@@ -34,38 +37,17 @@ class Pipe:
         ended: called once the writer has closed it and everything was read.
     """
 
-    __slots__ = (
-        "_arrived",
-        "_broken",
-        "_closing",
-        "_cut",
-        "_drained",
-        "_ended",
-        "_loop",
-        "_read",
-        "_reading",
-        "_unread",
-        "_was_full",
-    )
-
-    def __init__(
-        self,
-        loop: Loop,
-        read: Callable[[bytes], None],
-        drained: Callable[[], None],
-        ended: Callable[[], None],
-    ) -> None:
-        self._loop = loop
-        self._read = read
-        self._drained = drained
-        self._ended = ended
-        self._arrived: list[bytes] = []
-        self._unread = 0  # bytes written and not read, in flight or arrived
-        self._reading = True
-        self._was_full = False
-        self._closing = False
-        self._broken = False
-        self._cut = False
+    _loop: Loop
+    _read: Callable[[bytes], None]
+    _drained: Callable[[], None]
+    _ended: Callable[[], None]
+    _arrived: list[bytes] = attrs.field(factory=list)
+    _unread: int = 0  # bytes written and not read, in flight or arrived
+    _reading: bool = True
+    _was_full: bool = False
+    _closing: bool = False
+    _broken: bool = False
+    _cut: bool = False
 
     @property
     def is_read(self) -> bool:
@@ -170,6 +152,7 @@ class SimulatedConnection(NamedTuple):
     client: ConnectedProgram
 
 
+@attrs.define(eq=False, repr=False)
 class Connections:
     """All connections of one core's clients.
 
@@ -179,14 +162,13 @@ class Connections:
         feed: accepts acts of clients, for the core's next step.
     """
 
-    def __init__(self, loop: Loop, core: DaemonCore, feed: Callable[[ClientInput], None]) -> None:
-        self._loop = loop
-        self._core = core
-        self._feed = feed
-        self._open: dict[int, SimulatedConnection] = {}
-        self._unread: set[int] = set()  # connections whose new input the core has not accepted
-        self._paused: set[int] = set()  # connections among these that the core does not read
-        self._closing: set[int] = set()  # closed by the core, with output that may still wait
+    _loop: Loop
+    _core: DaemonCore
+    _feed: Callable[[ClientInput], None]
+    _open: dict[int, SimulatedConnection] = attrs.field(factory=dict)
+    _unread: set[int] = attrs.field(factory=set)  # the core has not accepted their new input
+    _paused: set[int] = attrs.field(factory=set)  # those among these that the core does not read
+    _closing: set[int] = attrs.field(factory=set)  # closed by the core; output may still wait
 
     def accept(self, client: ConnectedProgram) -> None:
         """Accept a client that connects."""

@@ -210,6 +210,10 @@ class KeyFilesHost(Protocol):
     credentials: DaemonCredentials | None
 
 
+_KeyWrite = tuple[StoreKeys | StoreRoll, Callable[[Input], None]]
+
+
+@attrs.define(eq=False, repr=False)
 class KeyFiles:
     """The writer of a host's files for one start of its daemon.
 
@@ -219,11 +223,10 @@ class KeyFiles:
         rng: decides which part of a change survives a crash.
     """
 
-    def __init__(self, loop: Loop, host: KeyFilesHost, rng: Random) -> None:
-        self._loop = loop
-        self._host = host
-        self._rng = rng
-        self._under_way: list[tuple[StoreKeys | StoreRoll, Callable[[Input], None]]] = []
+    _loop: Loop
+    _host: KeyFilesHost
+    _rng: Random
+    _under_way: list[_KeyWrite] = attrs.field(factory=list)
 
     def store(self, wanted: StoreKeys | StoreRoll, done: Callable[[Input], None]) -> None:
         """Change one of the files, then call `done` with the answer."""
@@ -238,7 +241,7 @@ class KeyFiles:
             if self._rng.random() < 0.5:
                 self._change(wanted)
 
-    def _end(self, write: tuple[StoreKeys | StoreRoll, Callable[[Input], None]]) -> None:
+    def _end(self, write: _KeyWrite) -> None:
         if write not in self._under_way:
             return  # the daemon crashed meanwhile
         self._under_way.remove(write)
@@ -261,6 +264,7 @@ LONGEST_ROSTER_WRITE: Final = -0.7
 meet more faults."""
 
 
+@attrs.define(eq=False, repr=False)
 class RosterFile:
     """The writer of a disk's rosters for one start of its daemon.
 
@@ -270,12 +274,14 @@ class RosterFile:
         rng: decides whether a change survives a crash, or a write that fails.
     """
 
-    def __init__(self, loop: Loop, disk: Disk, rng: Random) -> None:
-        self._loop = loop
-        self._disk = disk
-        self._rng = rng
-        self._slowest_us = int(SECOND * 10 ** rng.uniform(-3.0, LONGEST_ROSTER_WRITE))
-        self._under_way: tuple[RosterRecord, Callable[[Input], None]] | None = None
+    _loop: Loop
+    _disk: Disk
+    _rng: Random
+    _slowest_us: int = attrs.field(init=False)
+    _under_way: tuple[RosterRecord, Callable[[Input], None]] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self._slowest_us = int(SECOND * 10 ** self._rng.uniform(-3.0, LONGEST_ROSTER_WRITE))
 
     def store(self, wanted: StoreRoster, done: Callable[[Input], None]) -> None:
         """Store rosters, then call `done` with the answer."""

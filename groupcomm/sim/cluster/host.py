@@ -27,7 +27,6 @@ from groupcomm.sim.cluster.disk import Damage, Disk, DiskRecord, KeyFiles, Roste
 from groupcomm.sim.cluster.identities import daemon_names, draw_private, roll_of
 from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
 from groupcomm.sim.network.network import Network, Put
-from groupcomm.sim.observer import Observer
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop, random_for
 from groupcomm.trace.events import Boot, Fail, Left
@@ -50,7 +49,6 @@ class HostContext(Protocol):
     config: CoreConfig
     access: Access
     identities: dict[DaemonId, str]
-    observer: Observer | None
 
     @property
     def settings(self) -> Settings:
@@ -266,7 +264,7 @@ class SimulatedHost:
         name = f"{self.name}/{self.starts}"
         cluster.identities[start.daemon] = name
         cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
-        probe = self._probe(name)
+        probe = self.make_probe(name)
         core = DaemonCore(
             self.config_of(name, disk.rosters.agreed),
             start,
@@ -308,10 +306,9 @@ class SimulatedHost:
         config = self.other_config or self._cluster.config
         return config if agreed is None else config.with_roster(agreed)
 
-    def _probe(self, name: str) -> TraceProbe:
-        cluster = self._cluster
-        make = TraceProbe if cluster.observer is None else cluster.observer.probe
-        return make(self._loop, cluster.record, name, cluster.identities)
+    def make_probe(self, name: str) -> TraceProbe:
+        """Return the probe of a start."""
+        return TraceProbe(self._loop, self._cluster.record, name, self._cluster.identities)
 
     def is_forming_since(self, time: int) -> bool:
         """Return whether its daemon looks for a view, and has done so since before a time."""

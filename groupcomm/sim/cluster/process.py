@@ -11,6 +11,8 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
+import attrs
+
 from groupcomm.config.roster import Roster
 from groupcomm.engine import (
     CoreOver,
@@ -85,6 +87,7 @@ class ProcessEnd(enum.Enum):
     REMOVED = enum.auto()  # the roster does not have it any more
 
 
+@attrs.define(eq=False, repr=False)
 class SimulatedProcess:
     """A driver of one core, like a shell: receive, one step, store, send, sleep until the deadline.
 
@@ -116,55 +119,43 @@ class SimulatedProcess:
         join: returns a datagram that has arrived, or None if it is only a part; None for no parts.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        network: Network,
-        index: int,
-        name: str,
-        core: DaemonCore,
-        clock: Clock,
-        disk: Disk,
-        key_files: KeyFiles,
-        roster_file: RosterFile,
-        restarts: int,
-        probe: TraceProbe,
-        ended: Callable[["SimulatedProcess", ProcessEnd], None],
-    ) -> None:
-        self._loop = loop
-        self._network = network
-        self._index = index
-        self.name = name
-        self.core = core
-        self.clock = clock
-        self.disk = disk
-        self.key_files = key_files
-        self.roster_file = roster_file
-        # None: all hosts of the site, as long as no roster was changed.
+    _loop: Loop
+    _network: Network
+    _index: int
+    name: str
+    core: DaemonCore
+    clock: Clock
+    disk: Disk
+    key_files: KeyFiles
+    roster_file: RosterFile
+    restarts: int
+    probe: TraceProbe
+    _ended: "Callable[[SimulatedProcess, ProcessEnd], None]"
+    _near: list[str] | None = attrs.field(init=False)  # None: all hosts of its site
+    alive: bool = True
+    leaving: bool = False
+    step_us: int = STEP_US
+    unit_us: int = 0
+    sends_left: int | None = None
+    injected: int = 0
+    steps: int = 0
+    over: CoreOver | None = None
+    may_fail: bool = False
+    stale: frozenset[str] = STALE
+    join: Callable[[bytes], bytes | None] | None = None
+    _lookalikes: int = 0  # forged datagrams that the core took for replays or its own
+    _inbox: list[tuple[int, int, bytes]] = attrs.field(factory=list)  # a heap by arrival
+    _count: int = 0  # the number of datagrams ever put there
+    _inputs: list[Input] = attrs.field(factory=list)
+    _busy_until: int = 0
+    _paused_until: int = 0
+    _step_at: int = _NEVER
+    _timer: float = inf  # the time of the next call, on this daemon's clock
+    connections: Connections = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        loop, core = self._loop, self.core
         self._near = None if core.config.agreed is None else sorted(core.near)
-        self.restarts = restarts
-        self.probe = probe
-        self._ended = ended
-        self.alive = True
-        self.leaving = False
-        self.step_us = STEP_US
-        self.unit_us = 0
-        self.sends_left: int | None = None
-        self.injected = 0
-        self.steps = 0
-        self.over: CoreOver | None = None
-        self.may_fail = False
-        self.stale = STALE
-        self.join: Callable[[bytes], bytes | None] | None = None
-        self._lookalikes = 0  # forged datagrams that the core took for replays or its own
-        self._forged_replays = 0  # the datagrams of these that it took for replays
-        self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
-        self._count = 0  # the number of datagrams ever put there
-        self._inputs: list[Input] = []
-        self._busy_until = 0
-        self._paused_until = 0
-        self._step_at = _NEVER
-        self._timer = inf  # the time of the next call, on this daemon's clock
         self.connections = Connections(loop, core, self._input)
         loop.at(loop.now + WALL_INTERVAL_US, self._compare_clocks)
         self._arm()
@@ -354,19 +345,13 @@ class SimulatedProcess:
 
     def _feed_forged(self, forged: list[bytes]) -> None:
         self.injected += len(forged)
-        before, replays = self._repeated(), self.replays
+        before = self._repeated()
         self._handle([bytes(datagram) for datagram in forged], [])
         self._lookalikes += self._repeated() - before
-        self._forged_replays += self.replays - replays
 
     def _repeated(self) -> int:
         rejected = self.core.counters.rejected
         return sum(rejected[reason] for reason in self.stale)
-
-    @property
-    def replays(self) -> int:
-        """Return the number of daemons' datagrams that were dropped as replays."""
-        return self.core.counters.rejected["replay"] - self._forged_replays
 
     def bad(self) -> int:
         """Return the number of datagrams that the core dropped, except valid ones that it had

@@ -133,6 +133,7 @@ SHORTEST_CUT_S: Final = 0.05
 MOST_FLAPS: Final = 12
 
 
+@attrs.define(eq=False, repr=False)
 class LinkFaults:
     """Faults that cut links, and restore them.
 
@@ -141,25 +142,15 @@ class LinkFaults:
         rng: the random source of times and targets.
         faults: the strength of the faults.
         cuts: the cuts of the network's paths.
-        sites: the site of each host.
-        links: the pairs of neighbouring sites.
+        plan: the sites and links.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        rng: Random,
-        faults: Faults,
-        cuts: Cuts,
-        sites: Sides,
-        links: Sequence[SitePair],
-    ) -> None:
-        self._loop = loop
-        self._rng = rng
-        self._faults = faults
-        self._cuts = cuts
-        self._plan = SitePlan(sites=sites, links=links)
-        self._running = True
+    _loop: Loop
+    _rng: Random
+    _faults: Faults
+    _cuts: Cuts
+    _plan: SitePlan
+    _running: bool = True
 
     def end(self) -> None:
         """End all cuts."""

@@ -9,6 +9,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+import attrs
+
 from groupcomm.config.core import CoreConfig
 from groupcomm.sim.cluster.disk import Ailment, Damage
 from groupcomm.sim.cluster.host import SimulatedHost
@@ -29,6 +31,7 @@ STARTED_SHARE: Final = 0.3
 """The share of cases in which the daemon is killed as well, and has to start on that disk."""
 
 
+@attrs.define(eq=False, repr=False)
 class DiskFaults:
     """Faults of disks, one after the other; several may last at a time.
 
@@ -39,14 +42,11 @@ class DiskFaults:
         hosts: the hosts with the disks.
     """
 
-    def __init__(
-        self, loop: Loop, rng: Random, faults: Faults, hosts: Sequence[SimulatedHost]
-    ) -> None:
-        self._loop = loop
-        self._rng = rng
-        self._faults = faults
-        self._hosts = hosts
-        self._running = True
+    _loop: Loop
+    _rng: Random
+    _faults: Faults
+    _hosts: Sequence[SimulatedHost]
+    _running: bool = True
 
     def end(self) -> None:
         """Cause no more faults; present ones last."""
@@ -115,6 +115,7 @@ MISLED_US: Final = SECOND
 """The time for which a wall clock is ahead."""
 
 
+@attrs.define(eq=False, repr=False)
 class Outages:
     """Faults that bring daemons down and up again.
 
@@ -126,27 +127,21 @@ class Outages:
         configs: wrong configurations that hosts may get.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        rng: Random,
-        faults: Faults,
-        hosts: Sequence[SimulatedHost],
-        configs: Sequence[CoreConfig] = (),
-    ) -> None:
-        self._loop = loop
-        self._rng = rng
-        self._faults = faults
-        self._hosts = hosts
-        self._configs = configs
-        self._running = True
-        self._damage: dict[int, Damage] = {}  # to each host's disk once its daemon is dead
-        self._back_at: dict[int, int] = {}  # when the next daemon of a host is to start
-        self._again: set[int] = set()  # hosts whose next daemon dies soon
-        self._misled: SimulatedHost | None = None  # a host with a wall clock that is ahead
-        # Where a clock may also be behind, no clock shows that a disk has lost something.
-        self._trusts_clocks = not (faults.clock_rate or faults.frozen_s)
-        for host in hosts:
+    _loop: Loop
+    _rng: Random
+    _faults: Faults
+    _hosts: Sequence[SimulatedHost]
+    _configs: Sequence[CoreConfig] = ()
+    _running: bool = True
+    _damage: dict[int, Damage] = attrs.field(factory=dict)  # to disks once their daemons are dead
+    _back_at: dict[int, int] = attrs.field(factory=dict)  # when a host's next daemon is to start
+    _again: set[int] = attrs.field(factory=set)  # hosts whose next daemon dies soon
+    _misled: SimulatedHost | None = None  # a host with a wall clock that is ahead
+    _trusts_clocks: bool = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._trusts_clocks = not (self._faults.clock_rate or self._faults.frozen_s)
+        for host in self._hosts:
             host.on_end = self._on_end
 
     def end(self) -> None:

@@ -8,6 +8,8 @@ from itertools import permutations
 from random import Random
 from typing import Any, Final, TypeAlias
 
+import attrs
+
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.network.network import Network, Pair
 from groupcomm.sim.virtual_time import Loop, microseconds
@@ -143,6 +145,7 @@ FOR_EVER_SHARE: Final = 0.2
 """The share of runs in which the first lossy path stays so until all faults end."""
 
 
+@attrs.define(eq=False, repr=False)
 class Disruptions:
     """Faults that cut paths, and restore them.
 
@@ -155,25 +158,16 @@ class Disruptions:
         sites: the site of each host.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        rng: Random,
-        faults: Faults,
-        network: Network,
-        cuts: Cuts,
-        sites: Sides,
-    ) -> None:
-        self._loop = loop
-        self._rng = rng
-        self._faults = faults
-        self._network = network
-        self._cuts = cuts
-        self._sites = sites
-        self._thinned: Pair | None = None
-        self._cards: dict[Pair, float] = {}  # paths with a bad card, and what they passed before
-        self._for_ever: bool | None = None  # whether the cut lasts; None before the first one
-        self._running = True
+    _loop: Loop
+    _rng: Random
+    _faults: Faults
+    _network: Network
+    _cuts: Cuts
+    _sites: Sides
+    _thinned: Pair | None = None
+    _cards: dict[Pair, float] = attrs.field(factory=dict)  # with a bad card; what they passed
+    _for_ever: bool | None = None  # whether the cut lasts; None before the first one
+    _running: bool = True
 
     def end(self) -> None:
         """Cause no more disruptions; `cuts` restores the cut paths."""

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import attrs
+
 from groupcomm.sim.faults.faults import TOKEN_TIMEOUT_S, Faults
 from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
 
@@ -44,6 +46,7 @@ def corrupt(rng: Random, datagram: bytes) -> Forged:
     return Forged(datagram + rng.randbytes(rng.randint(1, 64)))
 
 
+@attrs.define(eq=False, repr=False)
 class PathFaults:
     """The faults of one path: they decide which copies of a datagram arrive, their times and
     damage.
@@ -56,42 +59,22 @@ class PathFaults:
             and returns the time of its arrival.
     """
 
-    __slots__ = (
-        "_burst",
-        "_ended",
-        "_faults",
-        "_held",
-        "_in_flight",
-        "_jammed",
-        "_jammed_until",
-        "_loop",
-        "_lossy",
-        "_rng",
-        "_sent",
-        "_transfer",
-        "lost",
-    )
+    _loop: Loop
+    _rng: Random
+    _faults: Faults
+    _transfer: Callable[[bytes, int, bool], int]
+    _lossy: bool = attrs.field(init=False)
+    _burst: bool = False
+    _in_flight: list[int] = attrs.field(factory=list)  # a heap of arrival times
+    _ended: bool = False
+    _held: list[tuple[int, int, bytes]] = attrs.field(factory=list)  # freed at this count of sent
+    _sent: int = 0
+    _jammed: list[bytes] = attrs.field(factory=list)  # held until the jam is over, in order
+    _jammed_until: int = 0
+    lost: int = 0
 
-    def __init__(
-        self,
-        loop: Loop,
-        rng: Random,
-        faults: Faults,
-        transfer: Callable[[bytes, int, bool], int],
-    ) -> None:
-        self._loop = loop
-        self._rng = rng
-        self._faults = faults
-        self._lossy = faults.loss > 0.0 or faults.burst_packets > 0
-        self._transfer = transfer
-        self._burst = False
-        self._in_flight: list[int] = []  # a heap of arrival times
-        self._ended = False
-        self._held: list[tuple[int, int, bytes]] = []  # (count of sent that frees it, count, ..)
-        self._sent = 0
-        self._jammed: list[bytes] = []  # held until the jam is over, in order
-        self._jammed_until = 0
-        self.lost = 0
+    def __attrs_post_init__(self) -> None:
+        self._lossy = self._faults.loss > 0.0 or self._faults.burst_packets > 0
 
     def send(self, datagram: bytes) -> bool:
         """Pass on the remains of a datagram; return False if there are none."""

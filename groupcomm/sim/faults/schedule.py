@@ -13,7 +13,7 @@ from typing import Any, Final
 from groupcomm.config.core import CoreConfig
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.faults.faults import TOKEN_TIMEOUT_S
-from groupcomm.sim.faults.links import LinkFaults
+from groupcomm.sim.faults.links import LinkFaults, SitePlan
 from groupcomm.sim.faults.outages import DiskFaults, Outages
 from groupcomm.sim.faults.partitions import Cuts, Disruptions
 from groupcomm.sim.network.network import Network
@@ -76,9 +76,8 @@ class FaultSchedule:
         self.disk_faults = DiskFaults(loop, rng, faults, victims)
         self.cuts = Cuts(loop, network)
         self.disruptions = Disruptions(loop, rng, faults, network, self.cuts, sites_of(hosts))
-        self.link_faults = LinkFaults(
-            loop, rng, faults, self.cuts, sites_of(hosts), [link.sites for link in settings.links]
-        )
+        plan = SitePlan(sites=sites_of(hosts), links=[link.sites for link in settings.links])
+        self.link_faults = LinkFaults(loop, rng, faults, self.cuts, plan)
         self._names: dict[Callable[[], None], str] = {}
         self._acts = self._disrupting()
         network.start_faults(faults, part)

@@ -12,6 +12,8 @@ from math import inf
 from random import Random
 from typing import Protocol, TypeAlias
 
+import attrs
+
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.paths import PathFaults
 from groupcomm.sim.network.links import Bottleneck, SimulatedLink
@@ -41,6 +43,7 @@ Pair: TypeAlias = tuple[int, int]
 """Source and target of a path, by index."""
 
 
+@attrs.define(eq=False, repr=False)
 class Path:
     """The way of datagrams from one host to another.
 
@@ -61,55 +64,28 @@ class Path:
         under_way_until: the time at which the last datagram sent so far arrives.
     """
 
-    __slots__ = (
-        "_bottleneck",
-        "_burst_at",
-        "_burst_us",
-        "_cuts",
-        "_delay",
-        "_jitter",
-        "_last",
-        "_loop",
-        "_lossy",
-        "_random",
-        "_receiver",
-        "_thinned",
-        "faults",
-        "largest_bytes",
-        "loss",
-        "ruled",
-        "sent",
-        "under_way_until",
-    )
+    _loop: Loop
+    _rng: Random
+    _delay_us: int
+    _jitter_us: int
+    _receiver: Receiver
+    loss: float = 0.0
+    _bottleneck: Bottleneck | None = None
+    _random: Callable[[], float] = attrs.field(init=False)
+    _lossy: float = attrs.field(init=False)
+    _last: int = 0  # the arrival of the latest datagram; a later one does not overtake it
+    _burst_at: int = -1
+    _burst_us: int = attrs.field(init=False)  # for all datagrams that are sent at one time
+    _cuts: int = 0
+    _thinned: float = 0.0
+    faults: PathFaults | None = None
+    ruled: PathFaults | None = None
+    largest_bytes: float = inf
+    sent: int = 0
+    under_way_until: int = 0
 
-    def __init__(
-        self,
-        loop: Loop,
-        rng: Random,
-        delay_us: int,
-        jitter_us: int,
-        receiver: Receiver,
-        loss: float = 0.0,
-        bottleneck: Bottleneck | None = None,
-    ) -> None:
-        self._loop = loop
-        self._random = rng.random
-        self._delay = delay_us
-        self._jitter = jitter_us
-        self._receiver = receiver
-        self._lossy = loss
-        self._bottleneck = bottleneck
-        self._last = 0  # the arrival of the latest datagram; a later one does not overtake it
-        self._burst_at = -1
-        self._burst_us = delay_us  # datagrams that are sent at the same time take the same time
-        self._cuts = 0
-        self._thinned = 0.0
-        self.faults: PathFaults | None = None
-        self.ruled: PathFaults | None = None
-        self.largest_bytes = inf
-        self.sent = 0
-        self.loss = loss
-        self.under_way_until = 0
+    def __attrs_post_init__(self) -> None:
+        self._random, self._lossy, self._burst_us = self._rng.random, self.loss, self._delay_us
 
     def send(self, datagram: bytes) -> bool:
         """Send one datagram; return False if it is lost at once."""
@@ -141,7 +117,7 @@ class Path:
             extra_us += passed - now
         if now != self._burst_at:
             self._burst_at = now
-            self._burst_us = self._delay + int(self._random() * self._jitter)
+            self._burst_us = self._delay_us + int(self._random() * self._jitter_us)
         arrival = now + self._burst_us + extra_us
         if not overtake:
             if arrival < self._last:
@@ -217,31 +193,27 @@ class Network:
             for target, far in places:
                 if source == target:
                     continue
-                if near == far:
-                    path = self._make_path(source, target, LAN_DELAY_US, LAN_JITTER_US)
-                    self._site_paths[source].append((target, path))
-                elif (near, far) in between:
-                    self._lay_over(between[near, far], (near, far), source, target)
-
-    def _lay_over(self, link: SimulatedLink, way: Pair, source: int, target: int) -> None:
-        delay, jitter = microseconds(link.delay_s), microseconds(link.jitter_s)
-        bottleneck = self.bottlenecks.get(way)
-        path = self._make_path(source, target, delay, jitter, link.loss, bottleneck)
-        if link.largest_bytes is not None:
-            path.largest_bytes = link.largest_bytes
+                over, bottleneck = between.get((near, far)), self.bottlenecks.get((near, far))
+                if near == far or over is not None:
+                    path = self.paths[source, target] = self._make_path(
+                        f"path {source} {target}", receivers[target], over, bottleneck
+                    )
+                    if near == far:
+                        self._site_paths[source].append((target, path))
 
     def _make_path(
         self,
-        source: int,
-        target: int,
-        delay_us: int,
-        jitter_us: int,
-        loss: float = 0.0,
-        bottleneck: Bottleneck | None = None,
+        name: str,
+        receiver: Receiver,
+        link: SimulatedLink | None,
+        bottleneck: Bottleneck | None,
     ) -> Path:
-        rng, receiver = random_for(self._seed, f"path {source} {target}"), self._receivers[target]
-        path = Path(self._loop, rng, delay_us, jitter_us, receiver, loss, bottleneck)
-        self.paths[source, target] = path
+        rng = random_for(self._seed, name)
+        if link is None:
+            return Path(self._loop, rng, LAN_DELAY_US, LAN_JITTER_US, receiver)
+        delay_us, jitter_us = microseconds(link.delay_s), microseconds(link.jitter_s)
+        path = Path(self._loop, rng, delay_us, jitter_us, receiver, link.loss, bottleneck)
+        path.largest_bytes = inf if link.largest_bytes is None else link.largest_bytes
         return path
 
     def unicast(self, source: int, target: str, datagram: bytes) -> None:

@@ -12,11 +12,11 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.cluster.clients import SimulatedClient
-from groupcomm.sim.network.kinds import kind_of
 from groupcomm.sim.network.links import equal_links
 from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.wire.control import decode_control_untrusted
+from groupcomm_tools.plan.kinds import kind_of
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 WAY_S = 0.04

@@ -114,14 +114,15 @@ def lost(cluster: Cluster) -> list[bool]:
     return [path.loss == 1.0 for path in cluster.network.paths.values()]
 
 
+PLAN = SitePlan(sites=[0, 0, 1, 2, 2], links=sorted(chain(3)))
+
+
 def test_a_cut_ends_by_itself_and_all_end_when_the_faults_do() -> None:
     cluster = make_cluster(Faults(link_cut_s=0.5))
     cuts = Cuts(cluster.loop, cluster.network)
     for _ in range(20):
         rng = random_for(1, "cuts")
-        faults = LinkFaults(
-            cluster.loop, rng, cluster.settings.faults, cuts, [0, 0, 1, 2, 2], sorted(chain(3))
-        )
+        faults = LinkFaults(cluster.loop, rng, cluster.settings.faults, cuts, PLAN)
         faults.cut()
     assert any(lost(cluster))
     cluster.run(0.6)
@@ -135,14 +136,8 @@ def test_a_cut_ends_by_itself_and_all_end_when_the_faults_do() -> None:
 def test_a_link_flaps_some_times() -> None:
     cluster = make_cluster(Faults(link_flap_s=0.1))
     cuts = Cuts(cluster.loop, cluster.network)
-    faults = LinkFaults(
-        cluster.loop,
-        random_for(1, "flaps"),
-        cluster.settings.faults,
-        cuts,
-        [0, 0, 1, 2, 2],
-        sorted(chain(3)),
-    )
+    rng = random_for(1, "flaps")
+    faults = LinkFaults(cluster.loop, rng, cluster.settings.faults, cuts, PLAN)
     faults.flap()
     states: list[bool] = []
     for _ in range(200):

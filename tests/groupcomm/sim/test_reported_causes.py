@@ -15,25 +15,42 @@ from groupcomm.config.view import View
 from groupcomm.events import CausalContext, DaemonView, Event, Message, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.order.order import Order
-from groupcomm.sim.checkers.fifo_causal import Contexts
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.run import make_workload
 from groupcomm.sim.settings import Options, draw_settings
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.wire.data import DataPacket
+from tests.verification.simulation.contexts import Contexts
 
 _, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = ServiceLevel
 FAULTS = "loss,burst,reorder,delay,capacity,partition,flapping,crash,pause,links,link-loss"
 
 
 class Asking(Cluster):
-    """A cluster whose programs all ask for causes."""
+    """A cluster whose programs all ask for causes, each of which is checked.
+
+    Attributes:
+        contexts: the check of each program.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.contexts: dict[SimulatedClient, Contexts] = {}
+        super().__init__(*arguments, **options)
 
     def connect(
         self, user: str, daemon: int, *, causes: bool = True, **options: Any
     ) -> SimulatedClient:
-        return super().connect(user, daemon, causes=causes, **options)
+        client = super().connect(user, daemon, causes=causes, **options)
+        check, note = Contexts(), client._note
+
+        def check_and_note(event: Event) -> None:
+            check.received(event)
+            note(event)
+
+        self.contexts[client] = check
+        client._note = check_and_note  # type: ignore[method-assign]
+        return client
 
 
 class Watch:
@@ -95,7 +112,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(monkeypatch)
 
 
-def play(seed: int, sites: int) -> Cluster:
+def play(seed: int, sites: int) -> Asking:
     """Faults and much load, then peace."""
     settings = draw_settings(seed, Options(sites=sites, faults=FAULTS, duration_s=4.0))
     cluster = Asking(settings, start=False)
@@ -118,9 +135,7 @@ def test_what_is_reported_is_what_packets_carried_and_nothing_comes_behind_what_
 ) -> None:
     seen: Counter[str] = Counter()
     for seed in range(first_seed, first_seed + 2):
-        for client in play(seed, sites).clients:
-            contexts = client.contexts
-            assert contexts is not None
+        for client, contexts in play(seed, sites).contexts.items():
             assert contexts.violations == [], f"seed {seed}"
             assert contexts.missing == 0, f"seed {seed}"
             seen["contexts"] += contexts.contexts
@@ -140,9 +155,8 @@ def test_deliveries_that_do_not_wait_for_their_causes_are_found(
     for seed in range(1, 3):
         if violations:
             break
-        for client in play(seed, 3).clients:
-            assert client.contexts is not None
-            violations += client.contexts.violations
+        for contexts in play(seed, 3).contexts.values():
+            violations += contexts.violations
     assert violations
     assert "comes after a message that depends on it" in violations[0]
 

@@ -20,7 +20,6 @@ from groupcomm.sim.cluster.cluster import (
     sites_by_host,
 )
 from groupcomm.sim.cluster.identities import daemon_names
-from groupcomm.sim.observer import Observer
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import microseconds
 from groupcomm.trace.recorders import RecordEvent
@@ -33,6 +32,7 @@ from tests.verification.simulation.rough_programs import RoughPrograms
 from tests.verification.simulation.settings import VerificationSettings, widened
 from tests.verification.simulation.targets import TargetedFaults
 from tests.verification.simulation.version_checker import VersionChecker
+from tests.verification.specification.refinement import Refinement
 
 ROSTER_LIMIT_S: Final = 60.0
 """The time after all faults by which the daemons agree on a roster, unless there is a bug."""
@@ -48,7 +48,8 @@ class VerificationCluster(Cluster):
     """A cluster with the liars, attackers, operators, releases and targets of its settings.
 
     Args:
-        settings, record, start, observer: see `Cluster`.
+        settings, record, start: see `Cluster`.
+        observer: compares the run with the specification; None for no comparison.
 
     Attributes:
         attackers: the attackers with the roles of the settings.
@@ -68,14 +69,17 @@ class VerificationCluster(Cluster):
         record: RecordEvent = ignore,
         *,
         start: bool = True,
-        observer: Observer | None = None,
+        observer: Refinement | None = None,
     ) -> None:
         wide = widened(settings)
         self.version_checker, self.roster_checker = VersionChecker(), RosterChecker()
         self.operator: Operator | None = None
         self.kept_rosters: list[Roster | None] = []
         self._targets: TargetedFaults | None = None
-        super().__init__(wide, record, start=False, observer=observer)
+        self._observer = observer
+        super().__init__(wide, record, start=False)
+        if observer is not None:
+            observer.use_base(self.config.starts.stream)
         self.core = tuple(index for index in self.core if index not in wide.spares)
         paths, sites = wide.paths, sites_by_host(wide)
         if paths is not None and paths.true_bytes < paths.said_bytes:
@@ -105,7 +109,7 @@ class VerificationCluster(Cluster):
 
     def make_host(self, index: int, name: str, site: int) -> VerificationHost:
         """Return a host."""
-        checkers = self.version_checker, self.roster_checker
+        checkers = self.version_checker, self.roster_checker, self._observer
         return VerificationHost(self, index, name, site, self.settings, *checkers)
 
     def start(self, *, form: bool = True, faults: bool = True) -> None:
@@ -277,7 +281,7 @@ class VerificationCluster(Cluster):
         return True
 
     def violations(self) -> Sequence[Violation]:
-        """Return what the checks of rosters and versions, and the attackers, have found."""
+        """Return what the checks of rosters, versions and steps, and the attackers, have found."""
         if self.settings.rosters:
             given_up = set() if self.operator is None else self.operator.given_up
             ends = [self.daemons[index] for index in self.core]
@@ -287,4 +291,5 @@ class VerificationCluster(Cluster):
             )
         versions = self.version_checker.violations if self.settings.versions else []
         breaches = [Violation("attacker", text) for text in self.attackers.breaches]
-        return [*self.roster_checker.violations, *versions, *breaches]
+        observed = self._observer.violations if self._observer else ()
+        return [*self.roster_checker.violations, *versions, *breaches, *observed]

@@ -13,11 +13,13 @@ from groupcomm.sim.cluster.disk import Damage, Disk
 from groupcomm.sim.cluster.host import HostContext, SimulatedHost
 from groupcomm.sim.cluster.process import SimulatedProcess
 from groupcomm.sim.virtual_time import random_for
+from groupcomm.trace.recorders import TraceProbe
 from tests.verification.simulation.process import VerificationProcess
 from tests.verification.simulation.releases import APART, draw_release
 from tests.verification.simulation.roster_checker import RosterChecker
 from tests.verification.simulation.settings import VerificationSettings
 from tests.verification.simulation.version_checker import VersionChecker
+from tests.verification.specification.refinement import Refinement
 
 
 class VerificationHost(SimulatedHost):
@@ -28,6 +30,7 @@ class VerificationHost(SimulatedHost):
         settings: the settings of the run.
         version_checker: checks the versions that all views use.
         roster_checker: checks the rosters of all daemons.
+        observer: compares steps with the specification; None for no comparison.
 
     Attributes:
         corrupt: makes the core of each start from now on lie; None for none.
@@ -47,10 +50,12 @@ class VerificationHost(SimulatedHost):
         settings: VerificationSettings,
         version_checker: VersionChecker,
         roster_checker: RosterChecker,
+        observer: Refinement | None,
     ) -> None:
         super().__init__(cluster, index, name, site)
         self._wide = settings
         self._version_checker, self._roster_checker = version_checker, roster_checker
+        self._observer = observer
         self.is_spare = index in settings.spares
         self.meets_all = settings.rosters
         self.is_taken = False
@@ -88,6 +93,13 @@ class VerificationHost(SimulatedHost):
         if self._wide.evicted is not None:  # it sealed the kept packets while it was still trusted
             process.stale = STALE | {"identity"}
         return process
+
+    def make_probe(self, name: str) -> TraceProbe:
+        """Return the probe of a start."""
+        if self._observer is None:
+            return super().make_probe(name)
+        cluster = self._cluster
+        return self._observer.probe(self._loop, cluster.record, name, cluster.identities)
 
     def config_of(self, name: str, agreed: Roster | None) -> CoreConfig:
         """Return the configuration of a start, maybe that of another release."""

@@ -19,6 +19,7 @@ class VerificationProcess(SimulatedProcess):
     _may_route_otherwise = False  # its view or its roster is another one
     _view_state: ViewState | None = None  # the last one that the checkers have seen
     _segments: SegmentedSends | None = None
+    _forged_replays = 0  # the forged datagrams that the core took for replays
 
     def begin_checks(self, versions: VersionChecker, rosters: RosterChecker) -> None:
         """Have its views and rosters checked from now on; this comes before its first step."""
@@ -50,6 +51,16 @@ class VerificationProcess(SimulatedProcess):
         """See Shell."""
         self._roster_news += [each.text for each in output.news if isinstance(each, RosterNews)]
         super().serve(output)
+
+    @property
+    def replays(self) -> int:
+        """Return the number of daemons' datagrams that were dropped as replays."""
+        return self.core.counters.rejected["replay"] - self._forged_replays
+
+    def _feed_forged(self, forged: list[bytes]) -> None:
+        before = self.replays
+        super()._feed_forged(forged)
+        self._forged_replays += self.replays - before
 
     def _after_step(self) -> None:
         view_state = self.core.view_state

@@ -14,10 +14,10 @@ import attrs
 
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.paths import PathFaults
-from groupcomm.sim.network.kinds import kind_of
 from groupcomm.sim.virtual_time import Loop
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
+from groupcomm_tools.plan.kinds import kind_of
 
 ANY: Final = "any"
 KINDS: Final = tuple(

@@ -8,14 +8,19 @@ takes the options of `groupcomm simulate` and those of `VerificationOptions`.
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
+
+import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm.sim import run as simulator
+from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.run import Checks, RunResult
 from groupcomm.sim.settings import Options, Settings
 from groupcomm.sim.workload import Workload
+from groupcomm.trace.events import TraceEvent
 from groupcomm_tools import campaign
 from groupcomm_tools.commands import simulate
 from tests.verification.simulation.attackers.roles import ROLES, parse_roles
@@ -37,21 +42,56 @@ SWITCHES: Final = {
 }
 
 
+@attrs.frozen(kw_only=True)
+class VerificationResult(RunResult):
+    """The result of one run.
+
+    Attributes:
+        actions: the number of steps that were compared with the specification.
+    """
+
+    actions: int
+
+
+class _ObservedCheckers(Checkers):
+    """All checkers, and the comparison with the specification."""
+
+    def __init__(self, observer: Refinement) -> None:
+        super().__init__()
+        self._observer = observer
+
+    def feed(self, event: TraceEvent) -> None:
+        """Process the next event."""
+        super().feed(event)
+        self._observer.feed(event)
+
+
 def run_seed(
     seed: int, options: Options, write: Callable[[bytes], object] | None = None
-) -> RunResult:
+) -> VerificationResult:
     """Run one seed; see the simulator's function of this name."""
     return run(draw_settings(seed, options), write)
 
 
-def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> RunResult:
+def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> VerificationResult:
     """Run with these settings; see the simulator's function of this name."""
-    wide = widened(settings)
-    if not wide.liars:
-        return simulator.run(wide, write, Refinement, make_cluster=VerificationCluster)
-    return simulator.run(  # a liar does as it likes, whatever is specified
-        wide, write, make_cluster=VerificationCluster, make_checks=Survivors, play=_play_with_liars
-    )
+    wide, observer = widened(settings), Refinement()
+    if wide.liars:  # a liar does as it likes, whatever is specified
+        result = simulator.run(
+            wide,
+            write,
+            make_cluster=VerificationCluster,
+            make_checks=Survivors,
+            play=_play_with_liars,
+        )
+    else:
+        result = simulator.run(
+            wide,
+            write,
+            make_cluster=partial(VerificationCluster, observer=observer),
+            make_checks=partial(_ObservedCheckers, observer),
+        )
+    return VerificationResult(**attrs.asdict(result, recurse=False), actions=observer.actions)
 
 
 def _play_with_liars(cluster: Cluster, workload: Workload, checks: Checks) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.events import Message
-from groupcomm.sim.network.kinds import kind_of
 from groupcomm.sim.settings import plain_settings
+from groupcomm_tools.plan.kinds import kind_of
 from tests.verification.simulation.cluster import VerificationCluster
 from tests.verification.simulation.rules import Effect, Rule, RuledPath
 from tests.verification.simulation.runs import run_seed

@@ -34,6 +34,7 @@ from tests.verification.simulation.attackers.roles import (
     USER,
 )
 from tests.verification.simulation.host import VerificationHost
+from tests.verification.simulation.process import VerificationProcess
 from tests.verification.simulation.settings import VerificationSettings
 
 PLAYERS: Final = {
@@ -140,7 +141,8 @@ class Attackers:
         if NOTHING in self._settings.attackers:
             return  # an attacker replays datagrams of daemons
         for host in self._stage.hosts:
-            if host.process is not None and (replays := host.process.replays):
+            process = host.process
+            if isinstance(process, VerificationProcess) and (replays := process.replays):
                 self._breaches.append(
                     f"{host.name} dropped {replays} datagrams of daemons as replays: a "
                     "forged datagram moved its windows"
