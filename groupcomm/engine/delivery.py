@@ -146,33 +146,6 @@ class Delivery:
         unfinished: whether the last `deliver` has left something to the next step.
     """
 
-    __slots__ = (
-        "_beginning",
-        "_carried",
-        "_early",
-        "_first_connection",
-        "_handlers",
-        "_is_known",
-        "_latest",
-        "_me",
-        "_on_complete",
-        "_probe",
-        "_ring_of",
-        "_sessions",
-        "_unreliable_seen",
-        "_waits",
-        "announcements",
-        "clock",
-        "complete",
-        "groups",
-        "holds_packets",
-        "moved",
-        "order",
-        "streams",
-        "unfinished",
-        "wanted",
-    )
-
     def __init__(
         self,
         view: View,

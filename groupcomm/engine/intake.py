@@ -110,26 +110,6 @@ class Intake:
         done: sessions whose input was all processed in that step.
     """
 
-    __slots__ = (
-        "_accounts",
-        "_carry_out",
-        "_drained",
-        "_end",
-        "_fresh",
-        "_limited",
-        "_look_at",
-        "_paced",
-        "_stalled",
-        "_turns",
-        "_void",
-        "_void_senders",
-        "done",
-        "due",
-        "quota_waits",
-        "quotas",
-        "work_done",
-    )
-
     def __init__(
         self,
         carry_out: Callable[[DaemonSession, Request], None],

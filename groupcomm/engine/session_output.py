@@ -160,26 +160,6 @@ class SessionOutput:
             frame, and whether it may be dropped.
     """
 
-    __slots__ = (
-        "_cut_off",
-        "_lists_shown",
-        "_principal_of",
-        "access_control",
-        "block_s",
-        "by_connection",
-        "causes_frames",
-        "earlier_frames",
-        "frames",
-        "held",
-        "now",
-        "origins",
-        "principals",
-        "ready",
-        "rest",
-        "slow_receivers",
-        "traffic",
-    )
-
     def __init__(
         self,
         principal_of: Callable[[int, int], str],

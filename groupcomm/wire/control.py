@@ -13,6 +13,8 @@ into parts; all carry the same sequence.
 import struct
 from typing import Final
 
+import msgspec
+
 from groupcomm.config.view import Incarnation, incarnation_of
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import KEY_BYTES, PacketKind
@@ -24,7 +26,7 @@ _HEAD = struct.Struct("!B16sQQQQBHH")
 _CONTROL: Final = int(PacketKind.CONTROL)
 
 
-class ControlPacket:
+class ControlPacket(msgspec.Struct, eq=False, kw_only=True):
     """One part of a control message, its payload not yet looked at.
 
     Attributes:
@@ -38,28 +40,14 @@ class ControlPacket:
         raw: the whole packet, to be forwarded.
     """
 
-    __slots__ = ("incarnation", "kind", "origin", "part", "parts", "payload", "raw", "sequence")
-
-    def __init__(
-        self,
-        *,
-        origin: int,
-        incarnation: Incarnation,
-        sequence: int,
-        kind: int,
-        part: int,
-        parts: int,
-        payload: bytes,
-        raw: bytes = b"",
-    ) -> None:
-        self.origin = origin
-        self.incarnation = incarnation
-        self.sequence = sequence
-        self.kind = kind
-        self.part = part
-        self.parts = parts
-        self.payload = payload
-        self.raw = raw
+    origin: int
+    incarnation: Incarnation
+    sequence: int
+    kind: int
+    part: int
+    parts: int
+    payload: bytes
+    raw: bytes = b""
 
     def encode(self, key: bytes = NO_VIEW) -> bytes:
         """Return the packet."""

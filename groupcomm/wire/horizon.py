@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import Final
 
+import msgspec
+
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import PacketKind
@@ -24,7 +26,7 @@ _HORIZON: Final = int(PacketKind.HORIZON)
 HORIZON_HEAD_BYTES: Final = _HEAD.size
 
 
-class HorizonNotice:
+class HorizonNotice(msgspec.Struct, eq=False, kw_only=True):
     """The promise that after packet `upto` no packet of the ring is stamped up to `horizon`.
 
     Attributes:
@@ -38,24 +40,12 @@ class HorizonNotice:
             up to the number. A ring that is left out has nothing new.
     """
 
-    __slots__ = ("frontier", "held", "horizon", "ring", "unsettled", "upto")
-
-    def __init__(
-        self,
-        *,
-        ring: int,
-        horizon: int,
-        upto: int,
-        frontier: int,
-        unsettled: bool,
-        held: list[tuple[int, int]],
-    ) -> None:
-        self.ring = ring
-        self.horizon = horizon
-        self.upto = upto
-        self.frontier = frontier
-        self.unsettled = unsettled
-        self.held = held
+    ring: int
+    horizon: int
+    upto: int
+    frontier: int
+    unsettled: bool
+    held: list[tuple[int, int]]
 
     def held_of(self, ring: int) -> int:
         """Return up to which number it says that a ring's stream is held; 0 if it does not."""
@@ -68,13 +58,10 @@ class HorizonNotice:
         return _NOTICE.pack(*promise, count) + _HELD[count].pack(*chain.from_iterable(self.held))
 
 
-class HorizonPacket:
+class HorizonPacket(msgspec.Struct, eq=False, kw_only=True):
     """Notices of one or several rings, by rising ring."""
 
-    __slots__ = ("notices",)
-
-    def __init__(self, *, notices: list[HorizonNotice]) -> None:
-        self.notices = notices
+    notices: list[HorizonNotice]
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""

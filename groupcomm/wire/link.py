@@ -21,6 +21,8 @@ A *resend request* says which packets a whole ring lacks of the stream of anothe
 import struct
 from typing import Final, NamedTuple
 
+import msgspec
+
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind, Reader
 
@@ -59,7 +61,7 @@ class LinkFragment(NamedTuple):
     content: bytes
 
 
-class LinkPacket:
+class LinkPacket(msgspec.Struct, eq=False, kw_only=True):
     """A packet, a fragment of one, or a probe, on its way over one link.
 
     Attributes:
@@ -70,22 +72,11 @@ class LinkPacket:
         zeros: otherwise this number of bytes without a meaning.
     """
 
-    __slots__ = ("fragment", "number", "packet", "sender", "zeros")
-
-    def __init__(
-        self,
-        *,
-        sender: int,
-        number: int,
-        packet: bytes = b"",
-        fragment: LinkFragment | None = None,
-        zeros: int = 0,
-    ) -> None:
-        self.sender = sender
-        self.number = number
-        self.packet = packet
-        self.fragment = fragment
-        self.zeros = zeros
+    sender: int
+    number: int
+    packet: bytes = b""
+    fragment: LinkFragment | None = None
+    zeros: int = 0
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key, which the carried one names, too."""
@@ -149,7 +140,7 @@ _RANGE = struct.Struct("!QQ")
 _ACK: Final = int(PacketKind.ACK)
 
 
-class Acknowledgement:
+class Acknowledgement(msgspec.Struct, eq=False, kw_only=True):
     """Which numbers have arrived over a link.
 
     Attributes:
@@ -158,12 +149,9 @@ class Acknowledgement:
         ranges: (first, last) of link numbers, rising; at least one. It says nothing of older ones.
     """
 
-    __slots__ = ("delay_us", "ranges", "sender")
-
-    def __init__(self, *, sender: int, delay_us: int, ranges: list[tuple[int, int]]) -> None:
-        self.sender = sender
-        self.delay_us = delay_us
-        self.ranges = ranges
+    sender: int
+    delay_us: int
+    ranges: list[tuple[int, int]]
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key; it has the last MAX_ACK_RANGES ranges."""
@@ -196,7 +184,7 @@ _RESEND_HEAD = struct.Struct("!B16sHHH")
 _RESEND: Final = int(PacketKind.RESEND)
 
 
-class ResendRequest:
+class ResendRequest(msgspec.Struct, eq=False, kw_only=True):
     """A request to another ring for packets that were lost on the way.
 
     Attributes:
@@ -205,12 +193,9 @@ class ResendRequest:
         ranges: (first, last); at most MAX_RESEND_RANGES are sent.
     """
 
-    __slots__ = ("asker", "ranges", "ring")
-
-    def __init__(self, *, ring: int, asker: int, ranges: list[tuple[int, int]]) -> None:
-        self.ring = ring
-        self.asker = asker
-        self.ranges = ranges
+    ring: int
+    asker: int
+    ranges: list[tuple[int, int]]
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key, without ranges beyond the limit."""
