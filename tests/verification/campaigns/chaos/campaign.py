@@ -198,6 +198,7 @@ class Campaign:
 
     async def _cause(self, disasters: Sequence[Disaster], stage: Stage, rng: Random) -> None:
         for disaster in disasters:
+            await stage.replicated(stage.names)
             await trio.sleep(rng.uniform(0.3, 0.8))
             self.figures.outcomes.append(await disaster(stage, rng))
 
@@ -209,10 +210,11 @@ class Campaign:
         path = self._options.records / f"seed-{seed.replace(' ', '-')}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         async with open_programs(stage.cluster.daemons, seed, clocks, folder) as programs:
+            stage.objects = programs
             try:
-                await programs.ready()
                 await self._cause(disasters, stage, rng)
                 verdict = await programs.finish()
+                stage.objects = None
                 await stage.settle()
             finally:
                 write_operations(path, programs.operations)

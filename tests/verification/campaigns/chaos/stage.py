@@ -17,6 +17,7 @@ from groupcomm_tools.topology import Topology
 from groupcommd.config.config_file import read_addresses
 from tests.verification.campaigns.chaos.hosts import Host, forget_clocks, make_hosts
 from tests.verification.campaigns.chaos.programs import Load, ProgramProcess
+from tests.verification.campaigns.consistency.programs import ObjectPrograms
 
 PATIENCE_S: Final = 30.0
 LOOK_S: Final = 0.01
@@ -48,6 +49,7 @@ class Stage:
         names: the names of all daemons.
         hosts: their hosts.
         tracebacks: what logs have that they must not; once all is over.
+        objects: the programs that use shared objects; None without any.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Stage:
         self.names = topology.daemons
         self.programs: dict[str, ProgramProcess] = {}
         self.tracebacks: list[str] = []
+        self.objects: ObjectPrograms | None = None
         self._folder = trace
         self._trace = TraceFile(trace / "harness.jsonl")
         self._seed = seed
@@ -108,6 +111,11 @@ class Stage:
         programs = [self.programs[name] for name in daemons]
         await self.until(f"one view of {', '.join(daemons)}", lambda: _all_in(programs, daemons))
         return (max(p.notified_at(daemons, since) for p in programs) - since) / 1000
+
+    async def replicated(self, names: Sequence[str]) -> None:
+        """Wait until the programs of these daemons have the state of the shared objects."""
+        if self.objects is not None:
+            await self.objects.ready(names, now_us())
 
     async def gone(self, user: str, since: int) -> float:
         """Wait until no group of any open session has members with this prefix.

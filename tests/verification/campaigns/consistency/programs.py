@@ -31,6 +31,7 @@ class ObjectPrograms:
         self._begun: dict[tuple[str, int], Operation] = {}
         self._processes: list[trio.Process] = []
         self._finished: set[str] = set()
+        self._used: dict[str, int] = {}  # when each program last began an act that a replica did
 
     @property
     def operations(self) -> list[Operation]:
@@ -67,31 +68,33 @@ class ObjectPrograms:
             case {"n": number, "begin": begun}:
                 self._begun[name, number] = Operation(**begun)
             case {"n": number, "end": ended}:
-                begun = self._begun[name, number]
-                self._begun[name, number] = msgspec.structs.replace(begun, **ended)
+                done = msgspec.structs.replace(self._begun[name, number], **ended)
+                self._begun[name, number] = done
+                if done.object in ("register", "list") and done.outcome == "ok":
+                    self._used[name] = max(done.call, self._used.get(name, 0))
             case {"finished": True}:
                 self._finished.add(name)
             case _:
                 pass
 
-    async def ready(self) -> None:
-        """Wait until each program has used a replicated object.
+    async def ready(self, names: Sequence[str], since: int) -> None:
+        """Wait until programs use replicated objects, so that each has their state.
+
+        The state is that of the replicas. It is lost, as is said for them, if one after the other
+        ends before the next one has it.
+
+        Args:
+            names: the programs.
+            since: a use counts if it began at this time or later, in microseconds.
 
         Raises:
-            NotFinished: some have not.
+            NotFinished: some do not.
         """
         with trio.move_on_after(PATIENCE_S):
-            while len(self._using()) < len(self._processes):
+            while missing := [name for name in names if self._used.get(name, -1) < since]:
                 await trio.sleep(0.01)
             return
-        raise NotFinished(f"after {PATIENCE_S:g} s only {sorted(self._using())} use objects")
-
-    def _using(self) -> set[str]:
-        return {
-            each.process
-            for each in self._begun.values()
-            if each.object in ("register", "list") and each.outcome == "ok"
-        }
+        raise NotFinished(f"after {PATIENCE_S:g} s {', '.join(missing)} do not use objects")
 
     async def finish(self) -> Verdict:
         """Have all programs finish, and verify what they did.
