@@ -60,6 +60,7 @@ class AccessControl:
 
     Attributes:
         rules: the rules.
+        restricts: whether there are any; each message of a program asks.
         quotas: the limits of groups.
         table: the groups of the present view, or of the last one; None before the first.
         refusals: the number of refusals of each verb, by its word.
@@ -76,12 +77,14 @@ class AccessControl:
         "news",
         "quotas",
         "refusals",
+        "restricts",
         "rules",
         "table",
     )
 
     def __init__(self) -> None:
         self.rules = Access()
+        self.restricts = False
         self.quotas = Quotas()
         self.table: GroupTable | None = None
         self.refusals: Counter[str] = Counter()
@@ -205,6 +208,7 @@ class AccessControl:
     def set_rules(self, access: Access, quotas: Quotas) -> None:
         """Apply these rules and limits from now on."""
         self.rules, self.quotas = access, quotas
+        self.restricts = access.restricts
         self._logged.clear()
 
     def expel(self, session: DaemonSession, group: str) -> Refused:

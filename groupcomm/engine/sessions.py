@@ -369,7 +369,7 @@ class LocalSessions:
 
     def _submit(self, session: DaemonSession, request: Submit) -> None:
         bundle = request.bundle
-        asks = self.access_control.rules.restricts or bundle.kind > _FRAGMENT
+        asks = self.access_control.restricts or bundle.kind > _FRAGMENT
         if (asks or session.refused == bundle.message) and not self._admits(session, bundle):
             return
         if bundle.privates:

@@ -156,22 +156,16 @@ class Rule:
 
 @attrs.frozen
 class Access:
-    """All rules of a daemon; without any, nothing but ADMIN is restricted.
-
-    Attributes:
-        rules: the rules.
-        restricts: whether there are any, so that requests about groups must be checked.
-    """
+    """All rules of a daemon; without any, nothing but ADMIN is restricted."""
 
     rules: tuple[Rule, ...] = ()
     _rules_for: dict[str, tuple[Rule, ...]] = attrs.field(
         factory=dict, init=False, eq=False, repr=False
     )
 
-    restricts: bool = attrs.field(init=False, eq=False, repr=False)
-
-    @restricts.default
-    def _restricts(self) -> bool:
+    @property
+    def restricts(self) -> bool:
+        """Return whether there are rules, so that requests about groups must be checked."""
         return bool(self.rules)
 
     def may(self, principal: str, verb: Verb, name: str = "") -> bool:

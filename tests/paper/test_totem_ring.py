@@ -130,11 +130,11 @@ def test_safe_delivery_needs_a_second_round_that_shows_that_each_daemon_holds_th
     c.hear(data_of(first) + second, 0.0)
     assert min(row.frontier for row in token_in(second).rows) < time, "c has not written yet"
     third = c.step(0.0)
-    assert a.frontiers[-1] < time
+    assert max(a.frontiers, default=0) < time
     a.hear(third, 0.0)
     a.step(0.0)
     assert a.frontiers[-1] >= time, "all three have written, and a is the first to know"
-    assert b.frontiers[-1] < time, "b only learns it by the next round, or a rest notice"
+    assert max(b.frontiers, default=0) < time, "b learns it by the next round only, or at rest"
 
 
 def test_flow_control_a_holder_sends_no_more_than_its_window_and_what_the_round_leaves() -> None:
