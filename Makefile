@@ -88,13 +88,13 @@ nightly: .venv/.test  ## what a service runs each night: verification, soak for 
 	done; [ -z "$$failed" ] || { echo "failed$$failed" >&2; exit 1; }
 
 flaky: .venv/.test  ## all tests RUNS (10) times, in random orders, every second time beside burnt processors: what is ever red?
-	@$(PYTHON) -m tests.verification.campaigns.flaky --runs $(RUNS)
+	@$(PYTHON) -m tests.verification.campaigns flaky --runs $(RUNS)
 
 explore: .venv/.test  ## every order of what can happen to two and three daemons, with faults
-	@$(PYTHON) -m tests.verification.campaigns.exploration
+	@$(PYTHON) -m tests.verification.campaigns exploration
 
 specification: .venv/.test  ## every state of the specification of views, order and recovery, within bounds
-	@$(PYTHON) -m tests.verification.campaigns.specification
+	@$(PYTHON) -m tests.verification.campaigns specification
 
 transitions: .venv/.test  ## which transitions of the state machines do scenarios, seeds and tests reach?
 	@$(PYTHON) -m tests.verification.transitions
@@ -103,13 +103,13 @@ mutation: .venv/.test  ## change the protocol in EACH (60) places of each packag
 	@$(PYTHON) -m tests.verification.mutation_testing --each $(EACH) --draw $(DRAW)
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) of all kinds, checked; goes on where it was stopped
-	@$(PYTHON) -m tests.verification.campaigns.chaos.campaign --disasters $(DISASTERS) \
+	@$(PYTHON) -m tests.verification.campaigns chaos --disasters $(DISASTERS) \
 		--records build/chaos --totals build/chaos/totals.jsonl
-	@$(PYTHON) -m tests.verification.campaigns.chaos.campaign --disasters $(DISASTERS) --sites 3 \
+	@$(PYTHON) -m tests.verification.campaigns chaos --disasters $(DISASTERS) --sites 3 \
 		--totals build/chaos/totals-sites.jsonl
 
 sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: when is traffic on again?
-	@$(PYTHON) -m tests.verification.campaigns.chaos.sites_kill --kills $(KILLS)
+	@$(PYTHON) -m tests.verification.campaigns chaos.sites_kill --kills $(KILLS)
 
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.groupcommd.namespaces
@@ -130,44 +130,7 @@ manuals: .venv/.test  ## manual pages and completions for bash, zsh and fish in 
 
 campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under kills; junk, rude programs, bounds, files, disks, memory, attackers
 	@$(PYTHON) -m pytest --numprocesses auto -m long
-	@$(PYTHON) -m tests.verification.campaigns.flush.campaign --changes 140
-	@$(PYTHON) -m tests.verification.campaigns.spread.campaign --clients 200 --disasters 40
-	@$(PYTHON) -m tests.verification.campaigns.mutex --acquisitions 10000 --kills 20
-	@$(PYTHON) -m tests.verification.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
-	@$(PYTHON) -m tests.verification.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport
-	@$(PYTHON) -m tests.verification.campaigns.store --disasters 50 --rate 500
-	@$(PYTHON) -m tests.verification.campaigns.tenures
-	@$(PYTHON) -m tests.verification.campaigns.tenures --part mutex --loop trio --reconnect --kills 500
-	@$(PYTHON) -m tests.verification.campaigns.tenures --part replica --loop trio --reconnect --kills 100
-	@$(PYTHON) -m tests.verification.campaigns.shared_work --jobs 100000 --workers 8 --kills 50
-	@$(PYTHON) -m tests.verification.campaigns.shared_work --waiting 20000
-	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:1000 --crowd history
-	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:1000 --crowd work
-	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:200 --crowd cursors
-	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:200 --crowd channels
-	@$(PYTHON) -m tests.verification.campaigns.history_seeds 1:200 --crowd spread
-	@$(PYTHON) -m tests.verification.campaigns.recorder --kills 50
-	@$(PYTHON) -m tests.verification.campaigns.history --rounds 40
-	@$(PYTHON) -m tests.verification.campaigns.history_away --messages 1000000
-	@$(PYTHON) -m tests.verification.campaigns.spark_exactly_once --kills 20
-	@$(PYTHON) -m tests.verification.campaigns.spark_workers
-	@$(PYTHON) -m tests.verification.campaigns.junk --rate 100000 --half-open 10000
-	@$(PYTHON) -m tests.verification.campaigns.rude_programs --rounds 5
-	@$(PYTHON) -m tests.verification.campaigns.rude_browsers --conversations 20000
-	@$(PYTHON) -m tests.verification.campaigns.bounds --rounds 3
-	@$(PYTHON) -m tests.verification.campaigns.http_load --rounds 3
-	@$(PYTHON) -m tests.verification.campaigns.differing_files --seconds 60
-	@$(PYTHON) -m tests.verification.campaigns.slow_disk
-	@$(PYTHON) -m tests.verification.campaigns.busy_starts --rounds 100
-	@$(PYTHON) -m tests.verification.campaigns.drains --rounds 60
-	@$(PYTHON) -m tests.verification.campaigns.growing --rate 1000 --kills 20
-	@$(PYTHON) -m tests.verification.campaigns.rolling_upgrade --rounds 3
-	@$(PYTHON) -m tests.verification.campaigns.containers
-	@$(PYTHON) -m tests.verification.campaigns.pods
-	@$(PYTHON) -m tests.verification.campaigns.deployment
-	@$(PYTHON) -m tests.verification.campaigns.bus1 --seconds 60
-	@$(PYTHON) -m tests.verification.campaigns.memory
-	@$(PYTHON) -m tests.verification.campaigns.attackers --seeds 500
+	@$(PYTHON) -m tests.verification.campaigns --usual
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers

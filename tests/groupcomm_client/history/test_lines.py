@@ -70,7 +70,7 @@ def test_a_new_archive_has_the_whole_line() -> None:
 
 @pytest.mark.parametrize("seed", [pytest.param(108, marks=pytest.mark.long), 619])
 def test_all_faults(seed: int) -> None:
-    """`python -m tests.verification.campaigns.history_seeds` runs many seeds; these once failed."""
+    """`python -m tests.verification.campaigns history_seeds` runs many seeds; these once failed."""
     assert faulty.play(seed).summary()["events"] > 100
 
 
@@ -103,5 +103,5 @@ def played(seed: int, duration_s: float = 6.0) -> Lines:
 
 @pytest.mark.parametrize("seed", [4, pytest.param(7, marks=pytest.mark.long)])
 def test_channels(seed: int) -> None:
-    """`python -m tests.verification.campaigns.history_seeds --crowd channels` runs many seeds."""
+    """`python -m tests.verification.campaigns history_seeds --crowd channels` runs many seeds."""
     assert played(seed).killed

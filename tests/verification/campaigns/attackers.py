@@ -1,15 +1,14 @@
 """Each role of the simulator's attacker, in each suite in which it can be held against.
 
-    python -m tests.verification.campaigns.attackers --seeds 500
+    python -m tests.verification.campaigns attackers --seeds 500
 
 A row is a role in a suite: seeds with faults, and seeds without, in which there must be as many
 views as without the attacker. An eviction causes a view of its own, so its runs check that
 themselves.
 """
 
-import argparse
 import os
-import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
@@ -20,6 +19,8 @@ from groupcomm.config.core import Rekeying
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
 from groupcomm_tools.campaign import Run, run_campaign
+from groupcomm_tools.terminal import say
+from tests.verification.campaigns.runner import COMMAND, Found, campaign, option
 from tests.verification.simulation.attackers.roles import EVICTED, FOR_SUITE_2, ROLES
 from tests.verification.simulation.runs import replay_command, run, run_seed
 from tests.verification.simulation.settings import VerificationOptions, draw_settings
@@ -107,7 +108,7 @@ class Campaign:
             return replay_command(seed, options)
         roles = f" --roles {' '.join(options.attackers)}" if options.attackers else ""
         return (
-            f"python -m tests.verification.campaigns.attackers --first {seed} --seeds 1"
+            f"{COMMAND} attackers --first {seed} --seeds 1"
             f" --duration-s {self.duration_s:g} --suites {options.suite}{roles}"
         )
 
@@ -134,33 +135,25 @@ class Campaign:
             )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a row for each role and suite; return 1 if anything was found, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--seeds", type=int, default=500, help="of each kind of run")
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument(
-        "--duration-s",
-        type=float,
-        default=10.0,
-        help="simulated, of each run with faults; half of it without",
-    )
-    parser.add_argument("--suites", type=int, nargs="+", choices=SUITES, default=SUITES)
-    parser.add_argument("--roles", nargs="+", choices=tuple(ROLES), default=tuple(ROLES))
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
-    options = parser.parse_args(arguments)
+@campaign(
+    option("seeds", 500, "of each kind of run"),
+    option("first", 1, "the first seed"),
+    option("duration_s", 10.0, "simulated, of each run with faults; half of it without"),
+    option("suites", SUITES, choices=SUITES),
+    option("roles", tuple(ROLES), choices=tuple(ROLES)),
+    option("workers", os.cpu_count() or 1, "processes"),
+)
+def attack(options: Namespace) -> Found:
+    """Run each role in each suite; return a row for each."""
     seeds = range(options.first, options.first + options.seeds)
-    campaign = Campaign(seeds, options.roles, options.duration_s, options.workers)
-    all_well = True
-    print("role        suite  seeds  views  without  failed", flush=True)
+    attacks = Campaign(seeds, options.roles, options.duration_s, options.workers)
+    rows: list[Row] = []
+    say("role        suite  seeds  views  without  failed")
     for suite in options.suites:
-        for row in campaign.run_suite(suite):
-            all_well &= row.is_well
-            print("\n".join([str(row), *row.failed]), flush=True)
-            for command in row.differing:
-                print(f"another number of views than without the attacker: {command}", flush=True)
-    return 0 if all_well else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        for row in attacks.run_suite(suite):
+            rows.append(row)
+            say("\n".join([str(row), *row.failed]))
+    wrong = [command for row in rows for command in row.failed]
+    text = "another number of views than without the attacker"
+    wrong += [f"{text}: {command}" for row in rows for command in row.differing]
+    return {"rows": [attrs.asdict(row) for row in rows], "violations": wrong}

@@ -1,17 +1,17 @@
 """bus1 with real threads for as long as you like: order, causality, and the delays of messages.
 
-python -m tests.verification.campaigns.bus1 --seconds 60 --producers 8 --receivers 4
+python -m tests.verification.campaigns bus1 --seconds 60 --producers 8 --receivers 4
 """
 
-import argparse
-import json
 import statistics
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from tests.groupcomm_lessons.algorithms.bus_threads import Recorded, Stress, switching
+from tests.verification.campaigns.runner import Found, campaign, option
 
 
 def figures_of(run: Recorded) -> dict[str, Any]:
@@ -31,41 +31,6 @@ def _percentiles(values: Sequence[float]) -> list[int]:
     return [round(value * 1e6) for value in chosen]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; return its exit status, 1 for a fault."""
-    parser = argparse.ArgumentParser(prog="tests.verification.campaigns.bus1", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=10, metavar="S", help="(10)")
-    parser.add_argument("--producers", type=int, default=8, metavar="N", help="threads (8)")
-    parser.add_argument("--receivers", type=int, default=4, metavar="N", help="threads (4)")
-    parser.add_argument("--messages", type=int, default=200, metavar="N", help="of each (200)")
-    parser.add_argument(
-        "--pause-ms", type=float, default=0, metavar="MS", help="of a producer, on average (0)"
-    )
-    parser.add_argument("--given-up", type=float, default=0.1, metavar="PART", help="(0.1)")
-    parser.add_argument(
-        "--switch-us", type=float, default=5000, metavar="US", help="of the interpreter (5000)"
-    )
-    options = parser.parse_args(arguments)
-    ends, faults = time.monotonic() + options.seconds, list[str]()
-    found: list[dict[str, Any]] = []
-    with switching(options.switch_us / 1e6):
-        while not found or time.monotonic() < ends:
-            stress = Stress(
-                options.producers,
-                options.receivers,
-                options.messages,
-                seed=len(found),
-                given_up=options.given_up,
-                pause_s=options.pause_ms / 1000,
-            )
-            run = stress.play()
-            faults += [f"seed {len(found)}: {fault}" for fault in run.faults()]
-            found.append(figures_of(run))
-    print(json.dumps(_summary(found)))
-    print("\n".join(faults), file=sys.stderr, end="\n" if faults else "")
-    return 1 if faults else 0
-
-
 def _summary(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return medians over the runs of each figure; of the maxima the highest, too."""
     told: dict[str, Any] = {
@@ -81,5 +46,30 @@ def _summary(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return told
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@campaign(
+    option("seconds", 10.0),
+    option("producers", 8, "threads"),
+    option("receivers", 4, "threads"),
+    option("messages", 200, "of each producer"),
+    option("pause_ms", 0.0, "of a producer, on average"),
+    option("given_up", 0.1, "part of the messages"),
+    option("switch_us", 5000.0, "of the interpreter"),
+)
+def play(options: Namespace) -> Found:
+    """Run until the time is over, at least once; return figures and faults of all runs."""
+    ends, faults = time.monotonic() + options.seconds, list[str]()
+    found: list[dict[str, Any]] = []
+    with switching(options.switch_us / 1e6):
+        while not found or time.monotonic() < ends:
+            stress = Stress(
+                options.producers,
+                options.receivers,
+                options.messages,
+                seed=len(found),
+                given_up=options.given_up,
+                pause_s=options.pause_ms / 1000,
+            )
+            run = stress.play()
+            faults += [f"seed {len(found)}: {fault}" for fault in run.faults()]
+            found.append(figures_of(run))
+    return {**_summary(found), "violations": faults}

@@ -1,6 +1,6 @@
 """Starts and ends of daemons on a busy machine: is a healthy member ever parted from the others?
 
-    python -m tests.verification.campaigns.busy_starts --rounds 100 --burners 2
+    python -m tests.verification.campaigns busy_starts --rounds 100 --burners 2
 
 Real daemons run beside processes that each burn a core, at the same priority. In each round one
 daemon is killed or leaves, in turn, and starts again; programs at daemons that never stop send SAFE
@@ -10,17 +10,16 @@ views without one. Programs at daemons that never stop must get the same SAFE me
 line of JSON.
 """
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -33,6 +32,7 @@ from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.verification.campaigns.chaos.stage import read_event
 from tests.verification.campaigns.programs import until
+from tests.verification.campaigns.runner import Found, campaign, option
 
 BURNER: Final = Path(__file__).with_name("burner.py")
 GROUP: Final = "g"
@@ -140,7 +140,7 @@ class Campaign:
         options: `steady`, `rounds` and `rate`.
     """
 
-    def __init__(self, cluster: LocalCluster, options: argparse.Namespace) -> None:
+    def __init__(self, cluster: LocalCluster, options: Namespace) -> None:
         self._cluster = cluster
         self._options = options
         names = sorted(cluster.daemons)
@@ -208,12 +208,12 @@ class Campaign:
         return len(cut) == len(self._got) and all(got == cut[0] for got in cut)
 
 
-async def start_and_end(traces: Path, options: argparse.Namespace) -> Figures:
+async def start_and_end(traces: Path, options: Namespace) -> Figures:
     """Run the campaign; return the results.
 
     Args:
         traces: an empty folder for traces.
-        options: those of `add_options`.
+        options: those of `run`.
     """
     names = [f"d{number}" for number in range(options.daemons)]
     async with LocalCluster(names, options=("--trace", str(traces))) as cluster:
@@ -237,38 +237,25 @@ async def start_and_end(traces: Path, options: argparse.Namespace) -> Figures:
     return figures
 
 
-def summary(figures: Figures) -> dict[str, Any]:
-    """Return the results as JSON."""
+@campaign(
+    option("daemons", 5),
+    option("steady", 3, "daemons that never stop"),
+    option("rounds", 100, "restarts"),
+    option("burners", 2, "burnt cores"),
+    option("rate", 20.0, "messages a second of each"),
+    option("logs", text="copy the daemons' logs to this folder"),
+    option("traces", text="keep the traces in this folder, which is empty"),
+)
+async def run(options: Namespace) -> Found:
+    """Run it; no healthy member may be parted, and no message be lost."""
+    with tempfile.TemporaryDirectory(prefix="busy-") as folder:
+        figures = await start_and_end(Path(options.traces or folder), options)
     return {
         "rounds": figures.rounds,
         "load": round(os.getloadavg()[0], 1),
         "transitional": figures.transitional,
-        "partings": [attrs.asdict(parting) for parting in figures.partings],
         "longest_start_s": round(max(figures.starts_s, default=0.0), 2),
         "longest_end_s": round(max(figures.ends_s, default=0.0), 2),
         "sent": figures.sent,
-        "violations": figures.violations,
+        "violations": [*figures.violations, *(f"parted: {each}" for each in figures.partings)],
     }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; return 1 if a healthy member was parted or a message was lost, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--daemons", type=int, default=5, metavar="N", help="daemons (5)")
-    parser.add_argument("--steady", type=int, default=3, metavar="N", help="that never stop (3)")
-    parser.add_argument("--rounds", type=int, default=100, metavar="N", help="restarts (100)")
-    parser.add_argument("--burners", type=int, default=2, metavar="N", help="burnt cores (2)")
-    parser.add_argument(
-        "--rate", type=float, default=20.0, metavar="R", help="messages a second of each (20)"
-    )
-    parser.add_argument("--logs", metavar="DIR", help="copy the daemons' logs there")
-    parser.add_argument("--traces", metavar="DIR", help="keep the traces in DIR, which is empty")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="busy-") as folder:
-        figures = trio.run(start_and_end, Path(options.traces or folder), options)
-    print(json.dumps(summary(figures)), flush=True)
-    return 1 if figures.violations or figures.partings else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,17 +4,16 @@ Each computer is a network namespace on a bridge, or with --delay-ms or --loss a
 delays and loses frames, those of TCP, too. Programs of other computers reach the one daemon
 over TCP with TLS, as they would in a vehicle; programs beside a daemon use its unix socket.
 
-python -m tests.verification.campaigns.computers --computers 3 6 --rounds 3
+python -m tests.verification.campaigns computers --computers 3 6 --rounds 3
 """
 
-import argparse
 import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -30,7 +29,9 @@ from examples.vehicle.table import choose
 from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.cli import main as groupcomm
 from groupcomm_tools.local_cluster import LocalDaemon
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.peers.nodes import Node, open_nodes
+from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.campaigns.wire import Wire
 
 MTU: Final = 1500
@@ -186,8 +187,16 @@ def _sent_bytes(node: Node) -> int:
     return sent
 
 
-async def survey(options: argparse.Namespace) -> None:
-    """Run all shapes in turn, and print medians, a line of JSON for each."""
+@campaign(
+    option("computers", (3, 6)),
+    option("only", [], "of the vehicle's table", type=str, nargs="+"),
+    option("rounds", 3, "in turn"),
+    option("seconds", 5.0, "of a run"),
+    option("delay_ms", 0.0, "one way"),
+    option("loss", 0.0, "of all frames"),
+)
+async def run(options: Namespace) -> Found:
+    """Run all shapes in turn; return medians."""
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     wire = None
     if options.delay_ms or options.loss:
@@ -198,31 +207,12 @@ async def survey(options: argparse.Namespace) -> None:
                 each = shape == "each"
                 row = await measure(computers, options.seconds, options.only, each=each, wire=wire)
                 found.setdefault((computers, shape), []).append(row)
-                print(f"round {number + 1}: {json.dumps(row)}", file=sys.stderr, flush=True)
-    for rows in found.values():
-        medians = {
+                say(f"round {number + 1}: {json.dumps(row)}")
+    medians = [
+        {
             key: value if isinstance(value, str) else statistics.median(row[key] for row in rows)
             for key, value in rows[0].items()
         }
-        print(json.dumps(medians), flush=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the survey; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="tests.verification.campaigns.computers", description=__doc__
-    )
-    parser.add_argument("--computers", type=int, nargs="+", default=[3, 6], metavar="N")
-    parser.add_argument(
-        "--only", nargs="+", default=[], metavar="KIND", help="of the vehicle's table (all)"
-    )
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="in turn (3)")
-    parser.add_argument("--seconds", type=float, default=5, metavar="S", help="of a run (5)")
-    parser.add_argument("--delay-ms", type=float, default=0.0, metavar="D", help="one way (0)")
-    parser.add_argument("--loss", type=float, default=0.0, metavar="P", help="of all frames (0)")
-    trio.run(survey, parser.parse_args(arguments))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        for rows in found.values()
+    ]
+    return {"medians": medians, "violations": []}

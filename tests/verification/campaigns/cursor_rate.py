@@ -1,20 +1,18 @@
 """What acknowledgements of a cursor cost, on real daemons.
 
-    python -m tests.verification.campaigns.cursor_rate --messages 100000
+    python -m tests.verification.campaigns cursor_rate --messages 100000
 
 A subscriber reads messages of 100 bytes one by one, without a cursor's acknowledgements and with
 one for each message, in turn. Then it waits for single acknowledgements, until the disks of all
 archives have them. The output is a line of JSON; rates are messages a second of processor time.
 """
 
-import argparse
-import json
 import statistics
 import tempfile
 import time
+from argparse import Namespace
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import trio
 
@@ -25,6 +23,7 @@ from groupcomm_tools.bench.plan import GROUP
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import ArchiveProcess
 from tests.verification.campaigns.history_rate import fill, wait_for
+from tests.verification.campaigns.runner import Found, campaign, option
 
 SINGLE = 100
 PATIENCE_S = 60.0
@@ -66,7 +65,7 @@ async def wait_ms(address: str) -> float:
     return statistics.median(times) * 1000
 
 
-async def measure(address: str, options: argparse.Namespace) -> dict[str, Any]:
+async def measure_at(address: str, options: Namespace) -> Found:
     """Return all figures."""
     rates: dict[bool, list[float]] = {False: [], True: []}
     for turn in range(options.rounds):
@@ -74,21 +73,16 @@ async def measure(address: str, options: argparse.Namespace) -> dict[str, Any]:
             name = f"{turn} {acknowledges}"
             found.append(await read(address, name, options.messages, acknowledges=acknowledges))
     return {
-        "messages": options.messages,
-        "archives": options.archives,
         "rate": round(statistics.median(rates[False])),
         "rate_acknowledging": round(statistics.median(rates[True])),
         "wait_ms": round(await wait_ms(address), 1),
+        "violations": [],
     }
 
 
-def main() -> None:
-    """Read the command line, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--archives", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+@campaign(option("messages", 100_000), option("archives", 1), option("rounds", 3))
+def measure(options: Namespace) -> Found:
+    """Return all figures."""
     with (
         tempfile.TemporaryDirectory() as folder,
         RunningCluster(options.archives) as cluster,
@@ -101,8 +95,4 @@ def main() -> None:
         address = cluster.address("a")
         fill(address, options.messages)
         wait_for(address, options.messages)
-        print(json.dumps(trio.run(measure, address, options)))
-
-
-if __name__ == "__main__":
-    main()
+        return trio.run(measure_at, address, options)

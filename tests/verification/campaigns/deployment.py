@@ -1,6 +1,6 @@
 """The installed package on two hosts: its service, the doctor, keys, certificates and tokens.
 
-    python -m tests.verification.campaigns.deployment
+    python -m tests.verification.campaigns deployment
 
 It builds the Debian package, and installs it on two hosts. Each of them is this system with a layer
 over it (overlayfs), in a namespace of mounts, networks and processes that ends with this program:
@@ -12,7 +12,6 @@ certificate, of programs and of HTTP, and tokens that are taken back, beside pro
 reconnect=True. It needs root, and dpkg-deb; the last line of the output is the result.
 """
 
-import argparse
 import json
 import os
 import re
@@ -22,7 +21,8 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -31,6 +31,7 @@ import attrs
 
 from groupcomm.errors import GroupCommError
 from packages.deb import PYTHON, build
+from tests.verification.campaigns.runner import Found, NotHere, campaign
 
 PROJECT: Final = Path(__file__).parents[3]
 UNIT: Final = PROJECT / "daemon/packages/groupcommd@.service"
@@ -454,33 +455,21 @@ def why_not() -> str:
     return f"{', '.join(missing)} missing" if missing else ""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; return 1 if something was wrong, 2 if it cannot be done here."""
-    parser = argparse.ArgumentParser(prog="python -m tests.verification.campaigns.deployment")
-    parser.add_argument("--inside", type=Path, nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.inside is not None:
-        try:
-            go(*options.inside)
-        except DeploymentFailed as error:
-            print(f"FAILED: {error}")
-            return 1
-        print("deployment: all as the pages say: PASSED")
-        return 0
-    reason = why_not()
-    if reason:
-        print(f"deployment: left out: {reason}")
-        return 2
+@campaign()
+def run(_: Namespace) -> Found:
+    """Do everything in namespaces of its own."""
+    if reason := why_not():
+        raise NotHere(reason)
     with TemporaryDirectory(prefix="groupcomm-") as text:
         folder = Path(text)
-        package, _ = build(folder)
+        package, _wheel = build(folder)
         (folder / "hosts").mkdir()
         words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]
         words += ["--propagation", "private", "sh", "-c", SET_UP, "sh", str(folder / "hosts")]
-        words += [sys.executable, "-m", "tests.verification.campaigns.deployment"]
-        words += ["--inside", str(folder / "hosts"), str(package)]
-        return subprocess.run(words, check=False, cwd=PROJECT).returncode
+        words += [sys.executable, "-m", __name__, str(folder / "hosts"), str(package)]
+        status = subprocess.run(words, check=False, cwd=PROJECT, stdout=sys.stderr).returncode
+    return {"violations": [f"inside, the status is {status}; see above"] * bool(status)}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__":  # inside of the namespaces
+    go(Path(sys.argv[1]), Path(sys.argv[2]))

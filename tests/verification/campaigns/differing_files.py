@@ -1,19 +1,17 @@
 """Daemons of which one runs with another file, started in every order: views, programs, words.
 
-    python -m tests.verification.campaigns.differing_files --seconds 20 --json
+    python -m tests.verification.campaigns differing_files --seconds 20
 
 The file of b does not list a; those of a and c list all three, as when a host is added one by one.
 Checked for each order: no view in steady state, all programs admitted and served by their daemon's
 own view, each tool names the file, the key and the host, and SIGTERM ends all within its bound.
 """
 
-import argparse
 import json
 import signal
-import sys
-from collections.abc import Sequence
+from argparse import Namespace
 from itertools import permutations
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -23,6 +21,7 @@ from groupcomm.events import Message
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from tests.groupcommd.hosts import run as command
+from tests.verification.campaigns.runner import Found, campaign, option
 
 NAMES: Final = "abc"
 KEY: Final = "sites.main.daemons"
@@ -194,43 +193,12 @@ def status_of(daemon: LocalDaemon) -> int:
     return process.wait()
 
 
-async def run(orders: Sequence[str], seconds: float) -> list[Played]:
+@campaign(
+    option("seconds", 10.0, "of steady state, each order"),
+    option("orders", tuple(map("".join, permutations(NAMES))), "of starts"),
+)
+async def run(options: Namespace) -> Found:
     """Play all orders, one after the other."""
-    return [await play(order, seconds) for order in orders]
-
-
-def page(found: Sequence[Played]) -> str:
-    """Return the text for people."""
-    lines = ["order  views a minute  programs  SIGTERM s  views"]
-    for each in found:
-        views = " ".join(f"{name}:{{{members}}}" for name, members in each.views.items())
-        lines.append(
-            f"{each.order:5} {each.views_a_minute:15.1f} {each.admitted:7}/3"
-            f" {each.sigterm_s:10.2f}  {views}"
-        )
-    for tool in ("log", "status", "doctor"):
-        words: dict[str, str] = getattr(found[-1], tool)
-        lines += [f"{tool} at {name}: {text}" for name, text in words.items()]
-    lines += [f"WRONG: {each.order}: {what}" for each in found for what in each.wrong]
-    return "\n".join(lines)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Status 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description="Files that differ part daemons, and no more.")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of steady state, each order")
-    parser.add_argument("--orders", nargs="*", help="of starts, such as bca; if absent all six")
-    parser.add_argument("--json", action="store_true", help="print one object for each order")
-    options = parser.parse_args(arguments)
-    orders = options.orders or ["".join(order) for order in permutations(NAMES)]
-    found = trio.run(run, orders, options.seconds)
-    if options.json:
-        told: list[dict[str, Any]] = [attrs.asdict(each) for each in found]
-        print("\n".join(map(json.dumps, told)))
-    else:
-        print(page(found))
-    return 1 if any(each.wrong for each in found) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    found = [await play(order, options.seconds) for order in options.orders]
+    wrong = [f"{each.order}: {what}" for each in found for what in each.wrong]
+    return {"orders": [attrs.asdict(each) for each in found], "violations": wrong}

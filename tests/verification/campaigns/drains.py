@@ -1,23 +1,21 @@
 """Rolling stops under load: daemons are drained and started again in turn, and programs move.
 
-    python -m tests.verification.campaigns.drains --rounds 30
+    python -m tests.verification.campaigns drains --rounds 30
 
 Readers at all daemons stay until their daemon is drained. For each sender a reader must get its
 AGREED messages without a gap, once, in their order; no move may leave a message in doubt. Besides,
 the checkers verify the traces of all daemons and sessions. Ends with one line of JSON.
 """
 
-import argparse
-import json
 import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections import defaultdict
-from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -27,6 +25,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, ConnectOptions, Reconnected, connect
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.verification.campaigns.programs import until
+from tests.verification.campaigns.runner import Found, campaign, option
 
 DAEMONS: Final = "abc"
 GROUP: Final = "g"
@@ -68,7 +67,7 @@ class Campaign:
         options: `programs`, `rounds` and `rate`.
     """
 
-    def __init__(self, cluster: LocalCluster, traces: Path, options: argparse.Namespace) -> None:
+    def __init__(self, cluster: LocalCluster, traces: Path, options: Namespace) -> None:
         self._cluster = cluster
         self._options = options
         self._traced = ConnectOptions(trace=traces)
@@ -193,9 +192,26 @@ def check(traces: Path) -> list[str]:
     return [] if done.returncode == 0 else [f"check: {done.stdout[-500:]} {done.stderr[-1500:]}"]
 
 
-def summary(campaign: Campaign) -> dict[str, Any]:
-    """Return the results as JSON."""
-    figures = campaign.figures
+@campaign(
+    option("rounds", 30, "drains"),
+    option("programs", 20, "senders"),
+    option("rate", 50.0, "messages a second of each"),
+)
+async def run(options: Namespace) -> Found:
+    """Run it; return the results."""
+    with tempfile.TemporaryDirectory(prefix="drains-") as folder:
+        traces = Path(folder)
+        async with LocalCluster(DAEMONS, options=("--trace", folder)) as cluster:
+            await cluster.settle(DAEMONS)
+            campaign = Campaign(cluster, traces, options)
+            figures = campaign.figures
+            try:
+                await campaign.run()
+            except* GroupCommError as errors:
+                figures.violations += map(str, errors.exceptions)
+            for daemon in cluster.daemons.values():
+                await daemon.leave()
+        figures.violations += check(traces)
     return {
         "drains": len(figures.drains_s),
         "sent": sum(figures.sent.values()),
@@ -204,37 +220,3 @@ def summary(campaign: Campaign) -> dict[str, Any]:
         "send_s_longest": round(figures.longest_wait_s, 2),
         "violations": figures.violations,
     }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; return 0 if nothing was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=30, metavar="N", help="drains (30)")
-    parser.add_argument("--programs", type=int, default=20, metavar="N", help="senders (20)")
-    parser.add_argument(
-        "--rate", type=float, default=50.0, metavar="R", help="messages a second of each (50)"
-    )
-    options = parser.parse_args(arguments)
-
-    with tempfile.TemporaryDirectory(prefix="drains-") as folder:
-        campaign = trio.run(_run, Path(folder), options)
-    print(json.dumps(summary(campaign)))
-    return 1 if campaign.figures.violations else 0
-
-
-async def _run(traces: Path, options: argparse.Namespace) -> Campaign:
-    async with LocalCluster(DAEMONS, options=("--trace", str(traces))) as cluster:
-        await cluster.settle(DAEMONS)
-        campaign = Campaign(cluster, traces, options)
-        try:
-            await campaign.run()
-        except* GroupCommError as errors:
-            campaign.figures.violations += map(str, errors.exceptions)
-        for daemon in cluster.daemons.values():
-            await daemon.leave()
-    campaign.figures.violations += check(traces)
-    return campaign
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,21 +1,20 @@
 """Explore small clusters exhaustively, one set of bounds after the other; then hunt known bugs so.
 
-    python -m tests.verification.campaigns.exploration           # the smaller sets of bounds
-    python -m tests.verification.campaigns.exploration --all     # all: the table of the docs
-    python -m tests.verification.campaigns.exploration --all --only start-3
-    python -m tests.verification.campaigns.exploration --bugs    # known bugs: the other table
+    python -m tests.verification.campaigns exploration           # the smaller sets of bounds
+    python -m tests.verification.campaigns exploration --all     # all: the table of the docs
+    python -m tests.verification.campaigns exploration --all --only start-3
+    python -m tests.verification.campaigns exploration --bugs    # known bugs: the other table
 
 Each set has a process of its own, so that its memory is measured; its time is processor time. Each
 set that is not explored as a whole, and each finding, makes the exit status 1. A bug is looked for
 in several clusters, with deviations of one kind each, up to a number of states.
 """
 
-import argparse
 import json
 import multiprocessing
 import resource
-import sys
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm_tools.terminal import say
+from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.explore.departures import SearchByDepartures
 from tests.verification.explore.scenarios import SCENARIOS, Beginning, begin
 from tests.verification.explore.script import write_path
@@ -323,16 +323,16 @@ def table_of_bugs(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Explore or hunt; return 1 if something was found where nothing should be."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="also what takes an hour")
-    parser.add_argument("--bugs", action="store_true", help="hunt known bugs")
-    parser.add_argument("--only", metavar="NAME", nargs="+", help="these clusters, or these bugs")
-    parser.add_argument("--states", type=int, metavar="N", help="the most states of each search")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at once")
-    parser.add_argument("--folder", type=Path, default=Path("exploration"), metavar="DIR")
-    options = parser.parse_args()
+@campaign(
+    option("all", False, "also what takes an hour"),
+    option("bugs", False, "hunt known bugs"),
+    option("only", [], "these clusters, or these bugs", type=str, nargs="+"),
+    option("states", type=int, text="the most states of each search"),
+    option("jobs", 1, "processes at once"),
+    option("folder", Path("exploration"), type=Path),
+)
+def run(options: Namespace) -> Found:
+    """Explore or hunt, and print the table; a bug that is not found is no violation."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(options.jobs, mp_context=context, max_tasks_per_child=1)
     only = options.only
@@ -347,13 +347,12 @@ def main() -> int:
             states = options.states or 10**9
             tasks = [pool.submit(explore, each, states, options.folder) for each in chosen]
         for task in as_completed(tasks):
-            print(json.dumps(task.result()), flush=True)
+            say(json.dumps(task.result()))
     rows = [task.result() for task in tasks]
     print(table_of_bugs(rows) if options.bugs else table_of_bounds(rows))
-    if options.bugs:
-        return 0
-    return 0 if all(row["is_complete"] and not row["findings"] for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    wrong = [
+        f"{row['scenario']}: {row['findings'] or 'not explored as a whole'}"
+        for row in rows
+        if not options.bugs and (row["findings"] or not row["is_complete"])
+    ]
+    return {"rows": rows, "violations": wrong}

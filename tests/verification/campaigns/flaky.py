@@ -1,6 +1,6 @@
 """The tests again and again, in random orders and beside burnt processors: what is ever red?
 
-    python -m tests.verification.campaigns.flaky --runs 10
+    python -m tests.verification.campaigns flaky --runs 10
 
 Every second run has two burning processes beside it, and more test processes. A test that fails
 once in ten runs is a fault of the test or of the product. Prints one line of JSON for each run,
@@ -8,19 +8,21 @@ with the command that repeats its order; exit status 1 if a test was red in any.
 said of a run with red tests is in build/flaky/SEED.txt.
 """
 
-import argparse
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.busy_starts import burning
+from tests.verification.campaigns.runner import Found, campaign, option
 
 BURNERS: Final = 2
 WORKERS: Final = (3, 6)
@@ -59,24 +61,19 @@ def play(seed: int, paths: Sequence[str], *, busy: bool) -> list[str]:
         "red": red,
         "again": " ".join(command[1:]),
     }
-    print(json.dumps(found), flush=True)
+    say(json.dumps(found))
     return red
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tests some times; return 1 if any was ever red."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1, help="of the first order (1)")
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="tests; all if absent")
-    options = parser.parse_args(arguments)
+@campaign(
+    option("runs", 10),
+    option("seed", 1, "of the first order"),
+    option("paths", [], "tests; all if absent", type=str, nargs="+"),
+)
+def run(options: Namespace) -> Found:
+    """Run the tests some times; a violation is a test that was ever red."""
     red: Counter[str] = Counter()
     for at in range(options.runs):
         red.update(play(options.seed + at, options.paths, busy=at % 2 == 1))
-    for name, times in red.most_common():
-        print(f"{name}: red in {times} of {options.runs} runs", file=sys.stderr)
-    return int(bool(red))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    runs = options.runs
+    return {"violations": [f"{name}: red in {n} of {runs} runs" for name, n in red.most_common()]}

@@ -1,6 +1,6 @@
 """A cluster of real daemons from one to nine and back to three, one at a time, under load.
 
-    python -m tests.verification.campaigns.growing --rate 1000 --kills 20
+    python -m tests.verification.campaigns growing --rate 1000 --kills 20
 
 Programs at the first three daemons stay: they send messages of all reliable levels to one group,
 and receive all. Checked: none of them loses a message or gets one twice, ordered levels keep their
@@ -12,11 +12,11 @@ output has the longest time without deliveries of each step, as lines of JSON; t
 result.
 """
 
-import argparse
 import json
 import string
 import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,8 +30,10 @@ from groupcomm.events import DaemonView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import ClusterError
+from groupcomm_tools.terminal import say
 from tests.groupcommd.growing import GrowingCluster
 from tests.verification.campaigns.programs import until
+from tests.verification.campaigns.runner import Found, campaign, option
 
 GROUP: Final = "load"
 STAY: Final = "abc"
@@ -241,7 +243,7 @@ class Growth:
         if views > 1:
             self.violations.append(f"{what}: {views} views")
         self.steps.append({"step": what, "views": views, "silent_s": round(longest_s, 3)})
-        print(json.dumps(self.steps[-1]), flush=True)
+        say(json.dumps(self.steps[-1]))
 
 
 async def grow(cluster: GrowingCluster, names: str, rate: float) -> dict[str, Any]:
@@ -458,7 +460,14 @@ def make_cluster(names: Sequence[str]) -> GrowingCluster:
     return GrowingCluster({name: (names[0], name) for name in names})
 
 
-async def run(options: argparse.Namespace) -> dict[str, Any]:
+@campaign(
+    option("daemons", 9, "0: no growth, only kills"),
+    option("rate", 1000.0, "messages a second of all"),
+    option("kills", 3, "kills at each step"),
+    option("clusters", 4, "clusters with kills at once"),
+    option("seed", 1),
+)
+async def run(options: Namespace) -> Found:
     """Run both parts; return the result."""
     names = string.ascii_lowercase[: options.daemons]
     found: dict[str, Any] = {"violations": []}
@@ -486,21 +495,3 @@ class _ended:
 
     async def __aexit__(self, *_: object) -> None:
         self._cluster.close()
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; return 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--daemons", type=int, default=9, help="0: no growth, only kills")
-    parser.add_argument("--rate", type=float, default=1000.0, help="messages a second of all")
-    parser.add_argument("--kills", type=int, default=3, help="kills at each step")
-    parser.add_argument("--clusters", type=int, default=4, help="clusters with kills at once")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
-    found = trio.run(run, options)
-    print(json.dumps(found), flush=True)
-    return 1 if found["violations"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

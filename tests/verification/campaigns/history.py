@@ -1,18 +1,17 @@
 """A subscriber and archives that are killed again and again, while the network is parted and mends.
 
-    python -m tests.verification.campaigns.history --rounds 200
+    python -m tests.verification.campaigns history --rounds 200
 
 Checked: what the subscriber has given over all of its lives is the line, exactly, as observers at
 all daemons have seen it; and archives that are left agree. Ends with a line of JSON.
 """
 
-import argparse
 import json
-import signal
 import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
@@ -26,8 +25,10 @@ from groupcomm_client.blocking import connect
 from groupcomm_client.history.given import Gap
 from groupcomm_tools.event_text import position_text
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcomm_tools.terminal import say
 from tests.groupcomm_client.history.archives import ArchiveProcess
 from tests.groupcomm_client.history.lines import Deliveries, Reference, Seen, keys_of
+from tests.verification.campaigns.runner import Found, campaign, option
 
 NAMES: Final = "abc"
 GROUP: Final = "orders"
@@ -226,12 +227,18 @@ class Campaign:
             archive.kill()
 
 
-def run(rounds: int, rate: float, seed: int, *, parts: bool) -> dict[str, Any]:
+@campaign(
+    option("rounds", 20),
+    option("rate", 600.0, "messages a second, of all"),
+    option("seed", 1),
+    option("no_partitions", False),
+)
+def run(options: Namespace) -> Found:
     """Run it; return the results."""
-    rng, began = Random(seed), time.monotonic()
+    rng, rounds = Random(options.seed), options.rounds
     with (
         TemporaryDirectory(prefix="groupcomm-") as folder,
-        RunningCluster(NAMES, relay=True, seed=seed) as cluster,
+        RunningCluster(NAMES, relay=True, seed=options.seed) as cluster,
         ExitStack() as stack,
     ):
         observers = [Observing(cluster.address(name)) for name in NAMES]
@@ -239,14 +246,14 @@ def run(rounds: int, rate: float, seed: int, *, parts: bool) -> dict[str, Any]:
         stack.callback(campaign.close)
         reading = campaign.reading
         senders = [
-            Sending(cluster.address(name), rate / 3, seed + n) for n, name in enumerate(NAMES)
+            Sending(cluster.address(name), options.rate / 3, options.seed + n)
+            for n, name in enumerate(NAMES)
         ]
         for number in range(rounds):
-            campaign.round(NAMES[number % len(NAMES)], parts=parts)
-            print(
+            campaign.round(NAMES[number % len(NAMES)], parts=not options.no_partitions)
+            say(
                 f"{number + 1} of {rounds}: {len(reading.keys)} events,"
-                f" {len(reading.gaps)} gaps, caught up {reading.caught_up} times",
-                file=sys.stderr,
+                f" {len(reading.gaps)} gaps, caught up {reading.caught_up} times"
             )
         for sender in senders:
             sender.close()
@@ -264,7 +271,6 @@ def run(rounds: int, rate: float, seed: int, *, parts: bool) -> dict[str, Any]:
         "caught_up": reading.caught_up,
         "gaps": len([gap for gap in reading.gaps if gap.after is not None]),
         "violations": violations,
-        "wall_s": round(time.monotonic() - began, 1),
     }
 
 
@@ -293,20 +299,3 @@ def check(reading: Reading, observers: list[Observing]) -> list[str]:
     except AssertionError as error:
         wrong.append(str(error))
     return wrong
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="A subscriber gives the line, exactly.")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--rate", type=float, default=600.0, help="messages a second, of all")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--no-partitions", action="store_true")
-    options = parser.parse_args(arguments)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    found = run(options.rounds, options.rate, options.seed, parts=not options.no_partitions)
-    print(json.dumps(found))
-    return 1 if found["violations"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,19 +1,19 @@
 """An archive that was away fetches what it has missed, and holds the same digests as the others.
 
-    python -m tests.verification.campaigns.history_away --messages 1000000
+    python -m tests.verification.campaigns history_away --messages 1000000
 
 Three archives record; one is killed, and messages of 100 bytes are sent. It is started again:
 measured is the time from that until it and both others agree on digests up to a message that is
 sent last, by `groupcomm history status`. The output is a line of JSON.
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import ArchiveProcess
+from tests.verification.campaigns.runner import Found, campaign, option
 
 NAMES: Final = "abc"
 GROUP: Final = "orders"
@@ -76,7 +77,11 @@ def wait_until_agreed(address: str) -> dict[str, Any]:
     return found
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+@campaign(
+    option("messages", 1_000_000),
+    option("rate", 50_000.0, "messages a second"),
+)
+def measure(options: Namespace) -> Found:
     """Return the results."""
     with (
         tempfile.TemporaryDirectory(prefix="groupcomm-") as name,
@@ -100,27 +105,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 found = wait_until_agreed(cluster.address("a"))
                 agreed_s = time.monotonic() - began
                 told = [*first.reported, *second.reported, *third.reported]
+    differences = sum(each["event"] == "differs" for each in told)
+    gaps = sum(each["event"] == "gap" for each in told)
+    wrong = [f"they agreed after {agreed_s:.1f} s: more than {LIMIT_S:g}"] * (agreed_s > LIMIT_S)
+    wrong += [f"{differences} differences, {gaps} gaps"] * bool(differences or gaps)
     return {
-        "messages": options.messages,
         "live_s": round(live_s, 1),
         "agreed_s": round(agreed_s, 1),
         "ranges": [
             each["ranges"] for report in found.values() for each in report["compared"].values()
         ],
-        "differences": sum(each["event"] == "differs" for each in told),
-        "gaps": sum(each["event"] == "gap" for each in told),
+        "differences": differences,
+        "gaps": gaps,
+        "violations": wrong,
     }
-
-
-def main() -> int:
-    """Read the command line, measure, print; return 1 if it took too long."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--messages", type=int, default=1_000_000)
-    parser.add_argument("--rate", type=float, default=50_000, help="messages a second")
-    found = measure(parser.parse_args())
-    print(json.dumps(found))
-    return 1 if found["agreed_s"] > LIMIT_S or found["differences"] or found["gaps"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

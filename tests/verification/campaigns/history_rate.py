@@ -1,6 +1,6 @@
 """How fast an archive replays beside live load, and what that costs live messages.
 
-    python -m tests.verification.campaigns.history_rate --json
+    python -m tests.verification.campaigns history_rate
 
 Real programs: an archive records a group with messages of 100 bytes. Then those of
 `groupcomm bench` send live ones to the same group, and receive them, all the time; 200 a second
@@ -10,7 +10,6 @@ of all events from the call of `subscribe` on, the 99th percentile that of live 
 either while. `first_ms` is the time from this call to the first event.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -18,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +35,7 @@ from groupcomm_tools.bench.plan import GROUP, Plan
 from groupcomm_tools.bench.runs import cpu_s
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import ArchiveProcess
+from tests.verification.campaigns.runner import Found, campaign, option
 
 SIZE: Final = 100
 BATCH: Final = 1000
@@ -89,7 +90,7 @@ def read(address: str) -> dict[str, Any]:
 
 def read_as_program(address: str) -> dict[str, Any]:
     """Read in a new process."""
-    command = [sys.executable, "-m", "tests.verification.campaigns.history_rate", "--read", address]
+    command = [sys.executable, "-m", "tests.verification.campaigns.history_rate", address]
     told = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     found: dict[str, Any] = json.loads(told.stdout)
     return found
@@ -169,7 +170,15 @@ def _write(process: subprocess.Popen[str], line: str) -> None:
     process.stdin.flush()
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+@campaign(
+    option("messages", 2_000_000),
+    option("live_rate", 50_000.0, "messages a second"),
+    option("daemons", 1),
+    option("rounds", 5),
+    option("quiet_s", 4.0, "without a subscriber, each round"),
+    option("listen", "local", "of the archive: local, none, an address"),
+)
+def measure(options: Namespace) -> Found:
     """Return all figures."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -194,11 +203,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         each["p99_beside_ms"] = load.p99_ms(each.pop("window"))
         each["p99_ratio"] = each["p99_beside_ms"] / each["p99_ms"]
     return {
-        "messages": options.messages,
-        "live_rate": options.live_rate,
         **{name: _median(rounds, name) for name in rounds[0] if name != "cpu"},
         "cpu": {name: _median([each["cpu"] for each in rounds], name) for name in rounds[0]["cpu"]},
         "each_round": rounds,
+        "violations": [],
     }
 
 
@@ -217,36 +225,5 @@ def _median(rounds: Sequence[dict[str, Any]], name: str) -> float:
     return round(float(statistics.median(each[name] for each in rounds)), 3)
 
 
-def main() -> None:
-    """Read the command line, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--messages", type=int, default=2_000_000)
-    parser.add_argument("--live-rate", type=float, default=50_000.0, help="messages a second")
-    parser.add_argument("--daemons", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--quiet-s", type=float, default=4.0, help="without a subscriber, each round"
-    )
-    parser.add_argument("--listen", default="local", help="of the archive: local, none, an address")
-    parser.add_argument("--json", action="store_true", help="all figures, as one line of JSON")
-    parser.add_argument("--read", metavar="ADDRESS", help="only catch up, and print what that took")
-    options = parser.parse_args()
-    if options.read:
-        print(json.dumps(read(options.read)))
-        return
-    figures = measure(options)
-    if options.json:
-        print(json.dumps(figures))
-        return
-    print(f"{figures['messages']:,} messages beside {figures['live_rate']:,.0f}/s of live load")
-    print(f"  rate                {figures['rate']:>12,.0f} messages/s")
-    print(f"  first message after {figures['first_ms']:>12,.1f} ms")
-    print(
-        f"  p99 without, beside {figures['p99_ms']:>12,.2f} ms, {figures['p99_beside_ms']:.2f} ms"
-    )
-    print(f"  ratio               {figures['p99_ratio']:>12,.2f}")
-    print(f"  processor seconds   {figures['cpu_s']:>12,.2f} of the subscriber, {figures['cpu']}")
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__":  # a subscriber is a program of its own
+    print(json.dumps(read(sys.argv[1])))

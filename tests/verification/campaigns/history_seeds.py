@@ -1,28 +1,28 @@
 """Many seeds of history, channels, cursors, shared work or Spread's programs, with faults.
 
-    python -m tests.verification.campaigns.history_seeds 1:1000 --crowd history
-    python -m tests.verification.campaigns.history_seeds 1:1000 --crowd work --minutes 30
-    python -m tests.verification.campaigns.history_seeds 1:200 --crowd cursors
-    python -m tests.verification.campaigns.history_seeds 1:200 --crowd channels
-    python -m tests.verification.campaigns.history_seeds 1:200 --crowd spread
+    python -m tests.verification.campaigns history_seeds --seeds 1:1000 --crowd history
+    python -m tests.verification.campaigns history_seeds --seeds 1:1000 --crowd work --minutes 30
+    python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd cursors
+    python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd channels
+    python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd spread
 
 All is in virtual time. A failure is printed at once, with the command that repeats it. Ends with
 a line of JSON.
 """
 
-import argparse
-import json
-import sys
 import time
 import traceback
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from groupcomm.sim.virtual_time import SECOND
+from groupcomm_tools.terminal import say
 from tests.groupcomm_client.coordination import faulty_shop
 from tests.groupcomm_client.history import faulty, test_cursor_lines, test_lines
 from tests.groupcomm_client.history.lines import Lines
+from tests.verification.campaigns.runner import COMMAND, Found, campaign, option
 from tests.verification.campaigns.spread import simulated
 
 REPORT_S: Final = 20.0
@@ -80,11 +80,10 @@ def where(error: BaseException) -> str:
     return " > ".join(f"{frame.name}:{frame.lineno}" for frame in frames)
 
 
-def command(seed: int, options: argparse.Namespace) -> str:
+def command(seed: int, options: Namespace) -> str:
     """Return the command that runs a seed again."""
     words = [
-        "python -m tests.verification.campaigns.history_seeds",
-        str(seed),
+        f"{COMMAND} history_seeds --seeds {seed}",
         f"--crowd {options.crowd}",
     ]
     if options.faults != "all":
@@ -99,12 +98,20 @@ def command(seed: int, options: argparse.Namespace) -> str:
 DURATION_S: Final = 6.0
 
 
-def run(options: argparse.Namespace) -> dict[str, object]:
+@campaign(
+    option("seeds", "1:200", "the first one, and the last one"),
+    option("crowd", "history", choices=sorted(PLAYS)),
+    option("minutes", type=float, text="begin no seed after this time"),
+    option("faults", "all", "as of groupcomm simulate"),
+    option("programs", "all", "faults of programs: all, none, or names"),
+    option("duration_s", DURATION_S, "with faults"),
+)
+def run(options: Namespace) -> Found:
     """Run the seeds; return the results."""
     first, _, last = options.seeds.partition(":")
     began = said = time.monotonic()
     totals: Counter[str] = Counter()
-    seeds, simulated_s, failed = 0, 0.0, list[int]()
+    seeds, simulated_s, failed = 0, 0.0, list[str]()
     for seed in range(int(first), int(last or first) + 1):
         if options.minutes and time.monotonic() > began + 60 * options.minutes:
             break
@@ -114,36 +121,17 @@ def run(options: argparse.Namespace) -> dict[str, object]:
             simulated_s += crowd.simulated_s
             totals += Counter(crowd.summary())
         except Exception as error:
-            failed.append(seed)
             text = f"{type(error).__name__}: {error}"
-            print(f"seed {seed}: {text[:500]}\n  {where(error)}\n  {command(seed, options)}")
-            sys.stdout.flush()
+            failed.append(
+                f"seed {seed}: {text[:500]}\n  {where(error)}\n  {command(seed, options)}"
+            )
+            say(failed[-1])
         if time.monotonic() > said + REPORT_S:
             said = time.monotonic()
-            print(f"{seeds} seeds, {len(failed)} failed, {dict(totals)}", file=sys.stderr)
-    wall_s = round(time.monotonic() - began, 1)
+            say(f"{seeds} seeds, {len(failed)} failed, {dict(totals)}")
     return {
-        "crowd": options.crowd,
         "seeds": seeds,
-        "failed": failed,
         **totals,
         "simulated_s": round(simulated_s),
-        "wall_s": wall_s,
+        "violations": failed,
     }
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("seeds", metavar="FIRST[:LAST]")
-    parser.add_argument("--crowd", choices=sorted(PLAYS), required=True)
-    parser.add_argument("--minutes", type=float, help="begin no seed after this time")
-    parser.add_argument("--faults", default="all", help="as of groupcomm simulate")
-    parser.add_argument("--programs", default="all", help="faults of programs: all, none, or names")
-    parser.add_argument("--duration-s", type=float, default=DURATION_S, help="with faults")
-    found = run(parser.parse_args(arguments))
-    print(json.dumps(found))
-    return 1 if found["failed"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,17 +8,16 @@ That process stands for programs of other hosts, and runs on the same processors
 takes only what the ring leaves. With --nice 0 it is measured, too, as it takes a whole processor.
 With --elsewhere it loads the daemons of another cluster: what the ring notices then is the host.
 
-    python -m tests.verification.campaigns.http_load --rounds 3 --scrapes 10000 --streams 1000
+    python -m tests.verification.campaigns http_load --rounds 3 --scrapes 10000 --streams 1000
 """
 
-import argparse
 import json
-import os
 import select
 import socket
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from http.client import HTTPConnection
@@ -31,6 +30,8 @@ import trio
 from groupcomm.level import ServiceLevel
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.terminal import say
+from tests.verification.campaigns.runner import Found, campaign, option
 
 NAMES: Final = ("a", "b", "c")
 RATE: Final = 200
@@ -93,36 +94,34 @@ def views(cluster: LocalCluster) -> int:
     return sum("view" in line and "daemons" in line for d in NAMES for line in cluster[d].lines())
 
 
-async def run(
-    rounds: int, scrapes: int, streams: int, quiet_s: float, nice: int, elsewhere: bool
-) -> bool:
-    """Run all rounds and print figures; return whether the limits were kept."""
-    options = ("--http", "127.0.0.1:0")
+@campaign(
+    option("rounds", 3),
+    option("scrapes", 10_000),
+    option("streams", 1000),
+    option("quiet_s", 10.0),
+    option("nice", 10, "of the process that loads"),
+    option("elsewhere", False, "load other daemons"),
+)
+async def run(options: Namespace) -> Found:
+    """Run all rounds; return the figures of their phases."""
+    http = ("--http", "127.0.0.1:0")
     quiets: list[Phase] = []
     loads: list[Phase] = []
     async with AsyncExitStack() as stack:
-        cluster = loaded = await stack.enter_async_context(LocalCluster(NAMES, options=options))
-        if elsewhere:
-            loaded = await stack.enter_async_context(LocalCluster(NAMES, options=options))
+        cluster = loaded = await stack.enter_async_context(LocalCluster(NAMES, options=http))
+        if options.elsewhere:
+            loaded = await stack.enter_async_context(LocalCluster(NAMES, options=http))
             await loaded.settle(NAMES)
         await cluster.settle(NAMES)
         await trio.sleep(SETTLE_S)
         where = json.dumps([loaded[name].http for name in NAMES])
-        for number in range(1, rounds + 1):
+        for number in range(1, options.rounds + 1):
             before = views(cluster)
-            delays = await measure(cluster, quiet_s, None)
+            delays = await measure(cluster, options.quiet_s, None)
             quiets.append(phase(delays, views(cluster) - before, {}))
             before, over, told = views(cluster), trio.Event(), dict[str, Any]()
-            command = [
-                "nice",
-                "-n",
-                str(nice),
-                sys.executable,
-                "-m",
-                "tests.verification.campaigns.http_load",
-            ]
-            command += ["--load", where]
-            command += ["--scrapes", str(scrapes), "--streams", str(streams)]
+            command = ["nice", "-n", str(options.nice), sys.executable, "-m", __name__, where]
+            command += [str(options.scrapes), str(options.streams)]
 
             async def load(
                 command: list[str] = command,
@@ -135,14 +134,17 @@ async def run(
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load)
-                delays = await measure(cluster, quiet_s, over)
+                delays = await measure(cluster, options.quiet_s, over)
             loads.append(phase(delays, views(cluster) - before, told))
-            print(f"round {number}: quiet {quiets[-1]}", flush=True)
-            print(f"round {number}: load  {loads[-1]}", flush=True)
+            say(f"round {number}: quiet {quiets[-1]}")
+            say(f"round {number}: load  {loads[-1]}")
     ratio = median(b.p99 / a.p99 for a, b in zip(quiets, loads, strict=True))
     changed = sum(each.views for each in quiets + loads)
-    print(f"p99 under load / quiet: {ratio:.2f} (median), views: {changed}")
-    return ratio <= LIMIT and not changed
+    wrong = [f"p99 under load / quiet is {ratio:.2f}: above {LIMIT:g}"] * (ratio > LIMIT)
+    wrong += [f"{changed} views were installed"] * bool(changed)
+    phases = {"quiet": quiets, "load": loads}
+    told = {name: [attrs.asdict(each) for each in found] for name, found in phases.items()}
+    return {"p99_ratio": round(ratio, 2), **told, "views": changed, "violations": wrong}
 
 
 # ---- the other process ----
@@ -234,24 +236,5 @@ def load(addresses: Sequence[str], scrapes: int, streams: int) -> None:
     print(json.dumps(told))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--scrapes", type=int, default=10_000)
-    parser.add_argument("--streams", type=int, default=1000)
-    parser.add_argument("--quiet-s", type=float, default=10.0)
-    parser.add_argument("--nice", type=int, default=10, help="of the process that loads")
-    parser.add_argument("--elsewhere", action="store_true", help="load other daemons")
-    parser.add_argument("--load", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.load is not None:
-        load(json.loads(options.load), options.scrapes, options.streams)
-        return 0
-    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}", flush=True)
-    told = (options.rounds, options.scrapes, options.streams, options.quiet_s, options.nice)
-    kept = trio.run(run, *told, options.elsewhere)
-    return 0 if kept else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__":  # the load is a process of its own
+    load(json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -1,6 +1,6 @@
 """Junk at the ports of daemons: its effect on the view, and on the delays of the load.
 
-    python -m tests.verification.campaigns.junk --rate 100000 --half-open 10000 --duration-s 20
+    python -m tests.verification.campaigns junk --rate 100000 --half-open 10000 --duration-s 20
 
 Three sealed daemons and a modest load of AGREED messages. In each round they are left alone
 (quiet), then get junk datagrams and half-open connections (junk), and then share the host with a
@@ -11,12 +11,11 @@ Checked: no view changes, no message is lost, the rate was kept, and the 95th pe
 delays under junk is at most BAR times that beside the burner, by the median of the rounds.
 """
 
-import argparse
 import json
 import statistics
-import sys
+from argparse import Namespace
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -29,9 +28,11 @@ from groupcomm_tools.bench.figures import Figures
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import cpu_s, measure
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.terminal import say
 from groupcommd.config.config_file import read_addresses
 from tests.verification.campaigns.junk_made import Address, capture, write_captured
 from tests.verification.campaigns.programs import PATIENCE_S, Program, until
+from tests.verification.campaigns.runner import Found, campaign, option
 
 BAR: Final = 1.5
 RATE_KEPT: Final = 0.95
@@ -90,7 +91,7 @@ class Seen:
 class Stage:
     """The daemons, and their disturbers."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path, options: argparse.Namespace) -> None:
+    def __init__(self, cluster: LocalCluster, folder: Path, options: Namespace) -> None:
         self._cluster = cluster
         self._captured = folder / "captured.json"
         self._options = options
@@ -275,7 +276,7 @@ def summary(phases: Sequence[Phase]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_stage(options: argparse.Namespace) -> AsyncIterator[Stage]:
+async def open_stage(options: Namespace) -> AsyncIterator[Stage]:
     """Yield daemons in one view, with the timings of a network."""
     policy = 'slow_receivers = "block"'
     async with LocalCluster(NAMES, clients=policy, tcp=True) as cluster:
@@ -283,62 +284,21 @@ async def open_stage(options: argparse.Namespace) -> AsyncIterator[Stage]:
         yield Stage(cluster, cluster.folder, options)
 
 
-async def run(options: argparse.Namespace) -> dict[str, Any]:
+@campaign(
+    option("rate", 100_000.0, "datagrams a second, of all"),
+    option("processes", 1, "that send them"),
+    option("spoofed", False, "as if daemons had sent them; root"),
+    option("half_open", 10_000, "connections, of all"),
+    option("duration_s", 20.0, "of each phase"),
+    option("rounds", 3),
+)
+async def run(options: Namespace) -> Found:
     """Run it; return the results."""
     rounds: list[Round] = []
     async with open_stage(options) as stage, trio.open_nursery() as nursery:
         for number in range(options.rounds):
             rounds.append(await stage.play(nursery))
             found = check(rounds[-1:], options.rate)
-            print(f"{number + 1} of {options.rounds}: p95 x {found['ratio_p95']}", file=sys.stderr)
+            say(f"{number + 1} of {options.rounds}: p95 x {found['ratio_p95']}")
         nursery.cancel_scope.cancel()
-    told = {
-        name: getattr(options, name)
-        for name in ("rate", "spoofed", "half_open", "duration_s", "rounds")
-    }
-    return {**told, "copies": stage.is_root, **check(rounds, options.rate)}
-
-
-def page(found: dict[str, Any]) -> str:
-    """Return the same for people."""
-    lines = [f"p95 under junk is {found['ratio_p95']} times that beside the burner (bar {BAR})"]
-    for name, seen in found["phases"].items():
-        p50, p95, p99 = (seen[f"delay_{part}_us"] / 1000 for part in ("p50", "p95", "p99"))
-        lines.append(
-            f"{name:7} p50 {p50:.2f}, p95 {p95:.2f}, p99 {p99:.2f} ms; views {seen['views']};"
-            f" processors: daemons {seen['cpu_daemons']}, others {seen['cpu_others']}"
-        )
-    junk = found["phases"]["junk"]
-    lines.append(f"junk: {found['junk_per_s']:,} a second sent; {junk['rejected']}")
-    lines.append(f"the system dropped {junk['dropped']:,}; connections: {junk['told']}")
-    return "\n".join([*lines, *(f"WRONG: {each}" for each in found["violations"])])
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Status 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description="Junk costs time only, and little of it.")
-    parser.add_argument("--rate", type=float, default=100_000.0, help="datagrams a second, of all")
-    parser.add_argument("--processes", type=int, default=1, help="that send them")
-    parser.add_argument("--spoofed", action="store_true", help="as if daemons had sent them; root")
-    parser.add_argument("--half-open", type=int, default=10_000, help="connections, of all")
-    parser.add_argument("--duration-s", type=float, default=20.0, help="of each phase")
-    parser.add_argument("--rounds", type=int, default=3)
-    return tell(parser, arguments, run, page)
-
-
-def tell(
-    parser: argparse.ArgumentParser,
-    arguments: Sequence[str] | None,
-    run: Callable[[argparse.Namespace], Awaitable[dict[str, Any]]],
-    page: Callable[[dict[str, Any]], str],
-) -> int:
-    """Run a campaign and print its findings; return status 1 if anything is wrong."""
-    parser.add_argument("--json", action="store_true", help="print one object")
-    options = parser.parse_args(arguments)
-    found = trio.run(run, options)
-    print(json.dumps(found) if options.json else page(found))
-    return 1 if found["violations"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {"copies": stage.is_root, **check(rounds, options.rate)}

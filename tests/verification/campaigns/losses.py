@@ -4,17 +4,16 @@ Each computer is a network namespace with one program that sends 50 messages a s
 a second a daemon is killed, perhaps to start again a second later, or a computer is cut off with
 everything that runs on it. The output has the messages that the remaining programs received.
 
-python -m tests.verification.campaigns.losses --computers 3 --rounds 3
+python -m tests.verification.campaigns losses --computers 3 --rounds 3
 """
 
-import argparse
 import json
 import math
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import pairwise
@@ -25,8 +24,10 @@ import attrs
 import trio
 
 from examples.common.stage import Program, program
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.computers import MTU, Shape, prepare, until_together
 from tests.verification.campaigns.peers.nodes import open_nodes
+from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.campaigns.wire import Wire
 
 BEFORE_S: Final = 1.0
@@ -70,7 +71,7 @@ LOSSES: Final = (
 )
 
 
-async def measure(loss: Loss, options: argparse.Namespace) -> dict[str, Any]:
+async def measure(loss: Loss, options: Namespace) -> dict[str, Any]:
     """Run it once; return the reports of programs."""
     wire = Wire(delay_s=options.delay_ms / 1000, loss=options.loss)
     with (
@@ -186,16 +187,28 @@ def _share(all_times: Iterable[Sequence[float]], end_s: float) -> float | None:
     return round(sum(found) / len(found), 2) if found else None
 
 
-async def survey(options: argparse.Namespace) -> None:
-    """Run all losses in turn, and print medians, a line of JSON for each."""
+@campaign(
+    option("computers", 3),
+    option("rounds", 3, "in turn"),
+    option("seconds", 10.0, "after the loss"),
+    option("delay_ms", 0.2, "one way"),
+    option("loss", 0.0, "of all frames"),
+    option(
+        "tcp_retries",
+        type=int,
+        text="net.ipv4.tcp_retries2: after so many TCP gives a connection up (the system's)",
+    ),
+    option("only", type=int, choices=range(len(LOSSES)), text="only this loss, from 0"),
+)
+async def run(options: Namespace) -> Found:
+    """Run all losses in turn; return medians."""
     found: dict[str, list[dict[str, Any]]] = {}
     for number in range(options.rounds):
         for loss in LOSSES if options.only is None else [LOSSES[options.only]]:
             row = await measure(loss, options)
             found.setdefault(loss.name, []).append(row)
-            print(f"round {number + 1}: {json.dumps(row)}", file=sys.stderr, flush=True)
-    for rows in found.values():
-        print(json.dumps(medians(rows)), flush=True)
+            say(f"round {number + 1}: {json.dumps(row)}")
+    return {"medians": [medians(rows) for rows in found.values()], "violations": []}
 
 
 def medians(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -208,32 +221,3 @@ def medians(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         else:
             told[key] = statistics.median(known) if 2 * len(known) > len(rows) else None
     return told
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the survey; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="tests.verification.campaigns.losses", description=__doc__
-    )
-    parser.add_argument("--computers", type=int, default=3, metavar="N", help="computers (3)")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="in turn (3)")
-    parser.add_argument(
-        "--seconds", type=float, default=10, metavar="S", help="after the loss (10)"
-    )
-    parser.add_argument("--delay-ms", type=float, default=0.2, metavar="D", help="one way (0.2)")
-    parser.add_argument("--loss", type=float, default=0.0, metavar="P", help="of all frames (0)")
-    parser.add_argument(
-        "--tcp-retries",
-        type=int,
-        metavar="N",
-        help="net.ipv4.tcp_retries2: after so many TCP gives a connection up (the system's)",
-    )
-    parser.add_argument(
-        "--only", type=int, choices=range(len(LOSSES)), metavar="N", help="only this loss, from 0"
-    )
-    trio.run(survey, parser.parse_args(arguments))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Daemons through a million fresh names: the growth of their memory.
 
-    python -m tests.verification.campaigns.memory --names 1000000 --json
+    python -m tests.verification.campaigns memory --names 1000000
 
 Two sites of two daemons. Lasting programs join, send to and leave groups and send to private names
 that nobody has; short programs connect, join, send and end, half of them in the middle of a
@@ -9,11 +9,9 @@ twice. The memory of the three daemons that last is read after some silence, ten
 from the second reading on it grows by less than `BYTES_A_NAME` for each name, and `NOISE_BYTES`.
 """
 
-import argparse
-import json
 import os
-import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
@@ -27,6 +25,8 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import ConnectOptions, connect
 from groupcomm_client.connection import Connection
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.terminal import say
+from tests.verification.campaigns.runner import Found, campaign, option
 
 SITES: Final = {"north": ("a", "b"), "south": ("c", "d")}
 LASTING: Final = ("a", "b", "d")
@@ -146,8 +146,11 @@ def check(readings: Sequence[Reading]) -> list[str]:
     ]
 
 
-async def run(names: int) -> list[Reading]:
-    """Use this number of names; return the readings, and print each on standard error."""
+@campaign(
+    option("names", 1_000_000, "how many fresh names"),
+)
+async def run(options: Namespace) -> Found:
+    """Use this number of names; return the readings, and tell each as it comes."""
     readings: list[Reading] = []
     began = time.monotonic()
     cluster = LocalCluster([name for site in SITES.values() for name in site], sites=SITES)
@@ -155,38 +158,17 @@ async def run(names: int) -> list[Reading]:
         await cluster.settle(list(cluster.daemons))
         addresses = [str(cluster[name].unix) for name in LASTING * PROGRAMS]
         programs = [await stack.enter_async_context(connect(each)) for each in addresses]
-        campaign = Campaign(cluster, programs)
+        load = Campaign(cluster, programs)
         for part in range(1, READINGS + 1):
-            while campaign.names < names * part // READINGS:
-                await campaign.turn()
-            await campaign.restart()
-            readings.append(await campaign.read())
+            while load.names < options.names * part // READINGS:
+                await load.turn()
+            await load.restart()
+            readings.append(await load.read())
             _show(readings[-1], time.monotonic() - began)
-    return readings
+    told = [attrs.asdict(each) for each in readings]
+    return {"readings": told, "violations": check(readings)}
 
 
 def _show(reading: Reading, seconds: float) -> None:
     sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in reading.bytes.items())
-    print(f"{seconds:6.0f} s  {reading.names:9,} names  {sizes}", file=sys.stderr)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; return 1 if a daemon has grown."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.verification.campaigns.memory", description=__doc__
-    )
-    parser.add_argument("--names", type=int, default=1_000_000, help="how many fresh names")
-    parser.add_argument("--json", action="store_true", help="print the readings as JSON")
-    options = parser.parse_args(arguments)
-    readings = trio.run(run, options.names)
-    wrong = check(readings)
-    if options.json:
-        told = {"readings": [attrs.asdict(each) for each in readings], "violations": wrong}
-        print(json.dumps(told))
-    else:
-        print("\n".join(wrong) or "no daemon has grown")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    say(f"{seconds:6.0f} s  {reading.names:9,} names  {sizes}")

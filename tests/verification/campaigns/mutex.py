@@ -1,16 +1,14 @@
 """Five programs at three daemons enter a mutex thousands of times, and holders are killed.
 
-    python -m tests.verification.campaigns.mutex --acquisitions 10000 --kills 20
+    python -m tests.verification.campaigns mutex --acquisitions 10000 --kills 20
 
 Judged by a lock of the host, which each holder takes without waiting, and by the times at which
 programs went in and out. Ends with one line of JSON.
 """
 
-import argparse
-import json
 import statistics
-import sys
 import time
+from argparse import Namespace
 from itertools import pairwise
 from random import Random
 from typing import Any, Final
@@ -19,7 +17,9 @@ import trio
 
 from groupcomm_client.coordination.mutex import FORMS
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import Program, until
+from tests.verification.campaigns.runner import Found, campaign, option
 
 DAEMONS: Final = ("alfa", "bravo", "charlie")
 PROGRAMS: Final = 5
@@ -126,41 +126,27 @@ def results_of(contest: Contest, kills: int) -> dict[str, Any]:
     }
 
 
-async def run(form: str, acquisitions: int, kills: int, seed: int) -> dict[str, Any]:
+@campaign(
+    option("acquisitions", 10_000),
+    option("kills", 20),
+    option("form", "agreed", choices=FORMS),
+    option("seed", 1),
+)
+async def run(options: Namespace) -> Found:
     """Run it; return the results."""
-    rng, began = Random(seed), time.monotonic()
+    rng, acquisitions = Random(options.seed), options.acquisitions
     async with LocalCluster(DAEMONS) as cluster, trio.open_nursery() as nursery:
         await cluster.settle(DAEMONS)
-        contest = Contest(cluster, form, acquisitions)
+        contest = Contest(cluster, options.form, acquisitions)
         for program in contest.programs:
             await contest.start(program, nursery)
-        for number in range(kills):
-            due = acquisitions * (number + 1) // (kills + 2)
+        for number in range(options.kills):
+            due = acquisitions * (number + 1) // (options.kills + 2)
             await until(f"{due} acquisitions", lambda due=due: contest.total >= due)  # type: ignore[misc]
             while not await contest.kill_holder(nursery):
                 await trio.sleep(rng.uniform(0.0, 0.003))
-            print(
-                f"{contest.total} acquisitions, {contest.killed_inside} holders killed",
-                file=sys.stderr,
-            )
+            say(f"{contest.total} acquisitions, {contest.killed_inside} holders killed")
         everybody = contest.programs
         await until("the end of all programs", lambda: not any(p.running for p in everybody), 300)
         await until("all that they said", lambda: contest.total >= PROGRAMS * contest.share)
-    found = results_of(contest, kills)
-    return {"form": form, **found, "wall_s": round(time.monotonic() - began, 1)}
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Never two holders, and none starves.")
-    parser.add_argument("--acquisitions", type=int, default=10_000)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--form", choices=FORMS, default="agreed")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
-    found = trio.run(run, options.form, options.acquisitions, options.kills, options.seed)
-    print(json.dumps(found))
-    return 1 if found["violations"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return results_of(contest, options.kills)

@@ -1,6 +1,6 @@
 """The pods of groupcomm.yaml in namespaces: its commands, probes, times and signals, under load.
 
-    python -m tests.verification.campaigns.pods --pods 3
+    python -m tests.verification.campaigns pods --pods 3
 
 Each pod is a node with a network of its own, and a folder in place of its claim. What Kubernetes
 does is done here: `rollout restart` (from the last pod to the first: preStop, SIGTERM, at most the
@@ -12,11 +12,11 @@ order and without a gap, but for what a sender was told to be in doubt. It needs
 of JSON for each step, with the longest silence of a reader that stayed, and one for the whole.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -32,9 +32,11 @@ from groupcomm.errors import GroupCommError, SessionEnded
 from groupcomm.events import DaemonStopping, Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm_client import Connection, Reconnected, connect
+from groupcomm_tools.terminal import say
 from groupcommd.programs.token_file import add_token
 from tests.groupcommd.namespaces import why_not
 from tests.verification.campaigns.peers.nodes import Node, open_nodes, run
+from tests.verification.campaigns.runner import Found, NotHere, campaign, option
 
 MANIFEST: Final = Path("daemon/packages/kubernetes/groupcomm.yaml")
 ENTRY: Final = ("groupcommd", "--config", "/etc/groupcomm/cluster.toml")
@@ -193,6 +195,7 @@ class Plant:
         self.violations: list[str] = []
         self.sent: dict[str, int] = {}
         self.doubts = 0
+        self.steps: list[dict[str, Any]] = []
         self._silences: dict[str, float] = {}
         self._over = False
 
@@ -264,7 +267,8 @@ class Plant:
         await trio.sleep(SETTLED_S)
         figures["step_s"] = round(time.monotonic() - begun, 2)
         figures["silence_s"] = round(max(self._silences.values()), 3)
-        print(json.dumps(figures), flush=True)
+        self.steps.append(figures)
+        say(json.dumps(figures))
 
     async def begin(self, pod: Pod, tasks: trio.Nursery) -> None:
         """Start a pod, and its reader."""
@@ -338,7 +342,7 @@ class Plant:
                 self.configure(len(self.pods))
 
 
-async def campaign(folder: Path, count: int, rate: float) -> Plant:
+async def play(folder: Path, count: int, rate: float) -> Plant:
     """Run everything; return what was seen."""
     manifest = read_manifest()
     (folder / "secret").mkdir(mode=0o700)
@@ -354,7 +358,7 @@ async def campaign(folder: Path, count: int, rate: float) -> Plant:
         except BaseException:
             for pod in pods:
                 if pod.log.exists():
-                    print(pod.name, pod.log.read_text()[-3000:], file=sys.stderr)
+                    say(f"{pod.name} {pod.log.read_text()[-3000:]}")
             raise
         finally:
             for pod in pods:
@@ -362,21 +366,12 @@ async def campaign(folder: Path, count: int, rate: float) -> Plant:
     return plant
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; return 0 if nothing was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pods", type=int, default=3, metavar="N", help="pods at first (3)")
-    parser.add_argument("--rate", type=float, default=50.0, metavar="R", help="of each sender (50)")
-    options = parser.parse_args(arguments)
+@campaign(option("pods", 3, "pods at first"), option("rate", 50.0, "of each sender"))
+async def orchestrate(options: Namespace) -> Found:
+    """Run it where namespaces can be made."""
     if reason := why_not():
-        print(f"pods: not run here: {reason}")
-        return 0
+        raise NotHere(reason)
     with TemporaryDirectory(prefix="pods-") as folder:
-        plant = trio.run(campaign, Path(folder), options.pods, options.rate)
-    figures = {"sent": sum(plant.sent.values()), "in_doubt": plant.doubts}
-    print(json.dumps({**figures, "violations": plant.violations}))
-    return 1 if plant.violations else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        plant = await play(Path(folder), options.pods, options.rate)
+    sent = {"sent": sum(plant.sent.values()), "in_doubt": plant.doubts}
+    return {**sent, "steps": plant.steps, "violations": plant.violations}

@@ -1,18 +1,15 @@
 """A recorder under load that is killed again and again, beside one that is left alone.
 
-    python -m tests.verification.campaigns.recorder --kills 50
+    python -m tests.verification.campaigns recorder --kills 50
 
 Checked: every row that was reported as durable is there once, unchanged; rows have no hole; the
 numbers of each sender have no hole, except where a gap is marked; and both recorders agree, as
 `groupcomm log diff` has it. Ends with a line of JSON.
 """
 
-import argparse
-import json
 import signal
-import sys
-import time
 import zlib
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -29,7 +26,9 @@ from groupcomm_log.errors import LogError
 from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import GAP, MESSAGE, Offset
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import Program, until
+from tests.verification.campaigns.runner import Found, campaign, option
 
 NAMES: Final = ("alfa", "bravo")
 GROUP: Final = "g"
@@ -110,9 +109,14 @@ def holes(log: Path) -> list[str]:
     return wrong
 
 
-async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
+@campaign(
+    option("kills", 50),
+    option("rate", 2000.0, "messages a second, of all"),
+    option("seed", 1),
+)
+async def run(options: Namespace) -> Found:
     """Run it; return the results."""
-    rng, began = Random(seed), time.monotonic()
+    rng = Random(options.seed)
     marks: list[tuple[Offset, tuple[int, int]]] = []
     with TemporaryDirectory(prefix="groupcomm-") as name:
         logs = {daemon: Path(name) / daemon for daemon in NAMES}
@@ -120,10 +124,10 @@ async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
             await cluster.settle(NAMES)
             addresses = {daemon: str(cluster[daemon].unix) for daemon in NAMES}
             for number, address in enumerate(addresses.values()):
-                nursery.start_soon(send, address, rate / len(NAMES), seed + number)
+                nursery.start_soon(send, address, options.rate / len(NAMES), options.seed + number)
             calm, killed = (recorder(addresses[daemon], logs[daemon]) for daemon in NAMES)
             await calm.start(nursery)
-            for number in range(kills):
+            for number in range(options.kills):
                 await killed.start(nursery)
                 before = acknowledged(killed)
                 if rng.random() < 0.75:
@@ -132,7 +136,7 @@ async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
                 await killed.kill()
                 last = acknowledged(killed)
                 marks.append((last, await trio.to_thread.run_sync(digest, logs["bravo"], last)))
-                print(f"{number + 1} of {kills}: {last.row} rows told", file=sys.stderr)
+                say(f"{number + 1} of {options.kills}: {last.row} rows told")
             before = acknowledged(killed)
             await killed.start(nursery)
             await until("it writes", partial(writes_behind, killed, before))
@@ -142,7 +146,7 @@ async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
                 await program.end()
             nursery.cancel_scope.cancel()
         found = check(logs, marks, acknowledged(killed))
-    return {"kills": kills, **found, "wall_s": round(time.monotonic() - began, 1)}
+    return {"kills": options.kills, **found}
 
 
 def check(
@@ -173,18 +177,3 @@ def check(
         "compared": sum(compared.compared.values()),
         "violations": wrong,
     }
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="A recorder keeps what it has acknowledged.")
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--rate", type=float, default=2000.0, help="messages a second, of all")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
-    found = trio.run(run, options.kills, options.rate, options.seed)
-    print(json.dumps(found))
-    return 1 if found["violations"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

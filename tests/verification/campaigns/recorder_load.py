@@ -1,17 +1,17 @@
 """The cost of a recorder for other programs under load, and its lag.
 
-    python -m tests.verification.campaigns.recorder_load --rate 200000 --duration-s 60
+    python -m tests.verification.campaigns recorder_load --rate 200000 --duration-s 60
 
 Runs the load of `groupcomm bench` on daemons of this host with a recorder beside its receivers.
 Ends with a line of JSON: messages a second at the slowest receiver, the recorder's largest delays
 until messages were on disk, and whether its log has all sent messages.
 """
 
-import argparse
 import json
 import os
 import signal
 import sys
+from argparse import Namespace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -24,12 +24,21 @@ from groupcomm_tools.bench.plan import GROUP
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.verification.campaigns.programs import Program, until
 from tests.verification.campaigns.recorder import holes
+from tests.verification.campaigns.runner import Found, campaign, option
 
 CALM_S = 60.0
 """The time after the load within which everything must be on disk."""
 
 
-async def run(options: argparse.Namespace) -> dict[str, Any]:
+@campaign(
+    option("rate", 200_000, "messages a second"),
+    option("duration_s", 60.0),
+    option("daemons", 1),
+    option("receivers", 1),
+    option("size", 100, "bytes of a message"),
+    option("folder", text="where the log is put meanwhile"),
+)
+async def run(options: Namespace) -> Found:
     """Run it; return the results."""
     names = [chr(ord("a") + number) for number in range(options.daemons)]
     with TemporaryDirectory(prefix="groupcomm-", dir=options.folder) as folder:
@@ -57,7 +66,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         }
 
 
-async def bench(addresses: list[str], options: argparse.Namespace) -> dict[str, Any]:
+async def bench(addresses: list[str], options: Namespace) -> dict[str, Any]:
     """Run the load; return its figures."""
     command = [sys.executable, "-m", "groupcomm_tools.cli", "bench", "--json"]
     for address in addresses:
@@ -86,31 +95,15 @@ def check(log: Path, told: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]
     lags = [line["lag_ms"] for line in told if line["event"] == "synced"]
     parts = [lags[at * len(lags) // 4 : (at + 1) * len(lags) // 4] for at in range(4)]
     found = check_log(log)
+    trouble = [line["text"] for line in told if line["event"] == "trouble"]
+    wrong = trouble + [f"a hole: {hole}" for hole in holes(log)[:5]]
+    wrong += ["the log is not whole"] * (not found.is_whole)
     return {
         "lag_ms_median": median(lags),
         "lag_ms_worst_by_quarter": [max(part) for part in parts],
         "waiting_mb_worst": max(line.get("waiting_bytes", 0) for line in told) / 1e6,
-        "trouble": [line["text"] for line in told if line["event"] == "trouble"],
         "messages": found.messages,
         "cpu_us_each": round(cpu_s / max(found.messages, 1) * 1e6, 2),
-        "holes": holes(log)[:5],
         "gaps": len(found.gaps),
-        "whole": found.is_whole,
+        "violations": wrong,
     }
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="A recorder under load.")
-    parser.add_argument("--rate", type=int, default=200_000, help="messages a second")
-    parser.add_argument("--duration-s", type=float, default=60.0)
-    parser.add_argument("--daemons", type=int, default=1)
-    parser.add_argument("--receivers", type=int, default=1)
-    parser.add_argument("--size", type=int, default=100, help="bytes of a message")
-    parser.add_argument("--folder", help="where the log is put meanwhile")
-    found = trio.run(run, parser.parse_args(arguments))
-    print(json.dumps(found))
-    return 0 if found["whole"] and not found["trouble"] and not found["holes"] else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

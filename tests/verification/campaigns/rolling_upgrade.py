@@ -1,6 +1,6 @@
 """A rolling upgrade with real daemons of two releases, and back, under load.
 
-    python -m tests.verification.campaigns.rolling_upgrade --daemons 3 --rounds 1 --first earlier
+    python -m tests.verification.campaigns rolling_upgrade --daemons 3 --rounds 1 --first earlier
 
 The earlier release is built from its commit (releases.py beside it); the later one is this
 tree. All daemons run the first one of both; then each is drained and comes back with the other one,
@@ -13,13 +13,13 @@ an error that says what has not happened; then all programs and daemons are ende
 of JSON.
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
@@ -33,8 +33,10 @@ from groupcomm.config.versions import SPOKEN, feature_names
 from groupcomm.errors import GroupCommError
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import ClusterError, LocalCluster, LocalDaemon
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import DidNotHappen, bounded, until
 from tests.verification.campaigns.releases import HistoryMissing, Release, earlier_release
+from tests.verification.campaigns.runner import Found, NotHere, campaign, option
 
 PROGRAM: Final = Path(__file__).with_name("rolling_program.py")
 EARLIER: Final = "earlier"
@@ -96,7 +98,7 @@ class RollingUpgrade:
     """
 
     def __init__(
-        self, cluster: LocalCluster, earlier: Release, traces: Path, options: argparse.Namespace
+        self, cluster: LocalCluster, earlier: Release, traces: Path, options: Namespace
     ) -> None:
         self._cluster = cluster
         self._names = sorted(cluster.daemons)
@@ -163,7 +165,7 @@ class RollingUpgrade:
         self.figures.steps += 1
         self.figures.longest_step_s = max(self.figures.longest_step_s, time.monotonic() - begun)
         await self._check_version()
-        print(json.dumps({"step": f"{name}: {release.name}"}), flush=True)
+        say(json.dumps({"step": f"{name}: {release.name}"}))
 
     async def _check_version(self) -> None:
         """Compare what daemons of this tree use with the version and features that all have."""
@@ -323,7 +325,7 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
             yield error
 
 
-async def roll(earlier: Release, folder: Path, options: argparse.Namespace) -> Figures:
+async def roll(earlier: Release, folder: Path, options: Namespace) -> Figures:
     """Run a rolling upgrade and the way back; return the results.
 
     Args:
@@ -351,26 +353,17 @@ async def roll(earlier: Release, folder: Path, options: argparse.Namespace) -> F
     return upgrade.figures
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `roll`."""
-    parser.add_argument(
-        "--first", choices=[EARLIER, "later"], default=EARLIER, help="what all begin with (earlier)"
-    )
-    parser.add_argument("--daemons", type=int, default=3, metavar="N", help="daemons (3)")
-    parser.add_argument("--programs", type=int, default=6, metavar="N", help="programs (6)")
-    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="up and back (1)")
-    parser.add_argument(
-        "--rate", type=float, default=50.0, metavar="R", help="messages a second of each (50)"
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; return 0 if nothing was wrong, and 2 if it cannot be run here."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser)
-    parser.add_argument("--traces", metavar="DIR", help="keep the traces in DIR, which is empty")
-    parser.add_argument("--release", default="first", help="the earlier release (first)")
-    options = parser.parse_args(arguments)
+@campaign(
+    option("first", EARLIER, "what all begin with", choices=(EARLIER, "later")),
+    option("daemons", 3),
+    option("programs", 6),
+    option("rounds", 1, "up and back"),
+    option("rate", 50.0, "messages a second of each"),
+    option("traces", text="keep the traces in this folder, which is empty"),
+    option("release", "first", "the earlier release"),
+)
+async def run(options: Namespace) -> Found:
+    """Run it if the history of the repository is here."""
     kept = options.traces
     with (
         tempfile.TemporaryDirectory(prefix="release-") as built,
@@ -379,12 +372,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             earlier = earlier_release(options.release, Path(built))
         except HistoryMissing as error:
-            print(f"not run: {error}", file=sys.stderr)
-            return 2
-        figures = trio.run(roll, earlier, Path(traces), options)
-    print(json.dumps(summary(figures)), flush=True)
-    return 1 if figures.violations else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            raise NotHere(str(error)) from error
+        return summary(await roll(earlier, Path(traces), options))

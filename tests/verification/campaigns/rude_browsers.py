@@ -1,6 +1,6 @@
 """Rude peers at `groupcomm web`: what no browser sends, in pieces, at the wrong time, cut off.
 
-    python -m tests.verification.campaigns.rude_browsers --conversations 2000 --seed 7
+    python -m tests.verification.campaigns rude_browsers --conversations 2000 --seed 7
 
 Each conversation is a request of HTTP and frames of WebSockets, most of them nearly right, some
 changed, of which the answers may be read or not. Meanwhile a polite browser sends messages and must
@@ -8,13 +8,11 @@ get each answer. No conversation may cause a fault of the server, which its coun
 seed repeats all of them. Prints a line of JSON.
 """
 
-import argparse
 import json
 import struct
-import sys
 import time
+from argparse import Namespace
 from collections import Counter
-from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
@@ -24,6 +22,7 @@ from groupcomm_tools.running_cluster import RunningCluster
 from groupcomm_tools.web.server import WebOptions, WebServer
 from groupcomm_tools.web.session import Daemon
 from tests.groupcomm_tools.web_client import WebClient
+from tests.verification.campaigns.runner import Found, campaign, option
 
 AT_ONCE: Final = 12
 WAIT_S: Final = (0.01, 0.05, 0.3)
@@ -128,7 +127,7 @@ async def _be_polite(client: WebClient, delays: list[float]) -> None:
         await trio.sleep(0.02)
 
 
-async def campaign(address: str, conversations: int, seed: int) -> dict[str, Any]:
+async def play(address: str, conversations: int, seed: int) -> Found:
     """Run everything; return the counts, what faults there were, and the polite one's delays."""
     faults: list[str] = []
 
@@ -160,24 +159,14 @@ async def campaign(address: str, conversations: int, seed: int) -> dict[str, Any
     return {
         "accepted": web.counts["accepted"],
         "ended": Counter(web.ended),
-        "faults": faults,
         "answers": len(delays),
         "p99_ms": round(1000 * delays[len(delays) * 99 // 100], 1),
+        "violations": faults,
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; return 1 if there was a fault."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--conversations", type=int, default=2000, metavar="N")
-    parser.add_argument("--seed", type=int, default=7)
-    options = parser.parse_args(arguments)
+@campaign(option("conversations", 2000), option("seed", 7))
+def run(options: Namespace) -> Found:
+    """Run it at a daemon."""
     with RunningCluster(1) as cluster:
-        address = cluster.address("a")
-        found = trio.run(campaign, address, options.conversations, options.seed)
-    print(json.dumps({"seed": options.seed, **found}))
-    return 1 if found["faults"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return trio.run(play, cluster.address("a"), options.conversations, options.seed)

@@ -1,6 +1,6 @@
 """Programs without rights that send as much as they can: their effect on others.
 
-    python -m tests.verification.campaigns.rude_programs --duration-s 5 --rounds 3 --json
+    python -m tests.verification.campaigns rude_programs --duration-s 5 --rounds 3
 
 Three sealed daemons and a modest load of AGREED messages of programs with rights. One of the
 daemons also has a program without rights, with many connections, which sends one kind of frame as
@@ -12,10 +12,9 @@ Checked: no view changes, no message is lost, and the 99th percentile of the del
 times that beside the burner, by the median of the rounds.
 """
 
-import argparse
 import statistics
-import sys
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -24,9 +23,11 @@ import trio
 
 from groupcomm_tools.bench.runs import over_tls
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.terminal import say
 from tests.groupcomm.sim.rude_frames import ATTACKS
-from tests.verification.campaigns.junk import NAMES, Phase, Round, Stage, burners, summary, tell
+from tests.verification.campaigns.junk import NAMES, Phase, Round, Stage, burners, summary
 from tests.verification.campaigns.programs import Program
+from tests.verification.campaigns.runner import Found, campaign, option
 
 BAR: Final = 2.0
 PHASES: Final = ("quiet", "rude", "burner")
@@ -92,7 +93,13 @@ def p99(phase: Phase) -> float:
     return phase.figures.delay_p99_us or float("inf")
 
 
-async def run(options: argparse.Namespace) -> dict[str, Any]:
+@campaign(
+    option("kinds", tuple(ATTACKS), choices=tuple(ATTACKS)),
+    option("connections", 20, "of the rude program"),
+    option("duration_s", 5.0, "of each phase"),
+    option("rounds", 3),
+)
+async def run(options: Namespace) -> Found:
     """Run it; return the results, by kind."""
     rounds: dict[str, list[Round]] = {kind: [] for kind in options.kinds}
     policy = 'slow_receivers = "block"\n'
@@ -106,41 +113,8 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
                     rounds[kind].append(await stage.play_kind(kind, nursery))
                     found = check(kind, rounds[kind][-1:])
                     line = f"{number + 1} of {options.rounds}: {kind}: p99 x {found['ratio_p99']}"
-                    print(line, file=sys.stderr, flush=True)
+                    say(line)
             nursery.cancel_scope.cancel()
     checked = {kind: check(kind, found) for kind, found in rounds.items()}
     wrong = [text for found in checked.values() for text in found["violations"]]
-    names = ("connections", "duration_s", "rounds")
-    told = {name: getattr(options, name) for name in names}
-    return {**told, "kinds": checked, "violations": wrong}
-
-
-def page(found: Mapping[str, Any]) -> str:
-    """Return the same for people."""
-    lines = [f"{'':24} {'p50, p99 in ms: quiet':24} {'rude':14} {'burner':14} p99 x, views"]
-    for kind, seen in found["kinds"].items():
-        pairs = [
-            "{:.2f} {:.2f}".format(
-                *(seen["phases"][name][f"delay_{part}_us"] / 1000 for part in ("p50", "p99"))
-            )
-            for name in PHASES
-        ]
-        views = sum(seen["phases"][name]["views"] for name in PHASES)
-        lines.append(
-            f"{kind:24} {pairs[0]:24} {pairs[1]:14} {pairs[2]:14} {seen['ratio_p99']}, {views}"
-        )
-    return "\n".join([*lines, *(f"WRONG: {each}" for each in found["violations"])])
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Status 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description="Who has no rights keeps nobody waiting.")
-    parser.add_argument("--kinds", nargs="+", choices=list(ATTACKS), default=list(ATTACKS))
-    parser.add_argument("--connections", type=int, default=20, help="of the rude program")
-    parser.add_argument("--duration-s", type=float, default=5.0, help="of each phase")
-    parser.add_argument("--rounds", type=int, default=3)
-    return tell(parser, arguments, run, page)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {"kinds": checked, "violations": wrong}

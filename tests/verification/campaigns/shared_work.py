@@ -1,16 +1,14 @@
 """Workers that share jobs, as processes at three daemons, while some of them are killed.
 
-    python -m tests.verification.campaigns.shared_work --jobs 100000 --workers 8 --kills 50
-    python -m tests.verification.campaigns.shared_work --waiting 20000
+    python -m tests.verification.campaigns shared_work --jobs 100000 --workers 8 --kills 50
+    python -m tests.verification.campaigns shared_work --waiting 20000
 
 Checked: every job is done; no worker has more jobs than its limit; nothing is left in the end.
 Ends with a line of JSON, with the jobs that were done more than once and the jobs a second.
 """
 
-import argparse
-import json
-import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -22,7 +20,9 @@ import trio
 from groupcomm_client import Connection, Position, connect
 from groupcomm_client.coordination import Worker
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import Program, until
+from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.campaigns.shared_work_parted import run_parted
 from tests.verification.campaigns.shared_work_program import RECORD
 
@@ -36,7 +36,7 @@ class Shop:
     """The workers, and a watcher that is one of them, but gets no jobs."""
 
     def __init__(
-        self, options: argparse.Namespace, cluster: LocalCluster, folder: Path, nursery: Any
+        self, options: Namespace, cluster: LocalCluster, folder: Path, nursery: Any
     ) -> None:
         self.options = options
         self.cluster = cluster
@@ -93,7 +93,7 @@ class Shop:
         while True:
             await trio.sleep(REPORT_S)
             counts = list(watcher.workers.values())
-            print(f"{watcher.waiting} wait, {counts} at workers", file=sys.stderr)
+            say(f"{watcher.waiting} wait, {counts} at workers")
 
     async def kill(self, rng: Random, watcher: Worker) -> None:
         """Kill a worker while jobs are under way, and start another in its place."""
@@ -121,7 +121,7 @@ async def until_known(watcher: Worker, place: Position) -> None:
     await watcher.driver.until(lambda: knows(watcher, place))
 
 
-async def run(options: argparse.Namespace) -> dict[str, Any]:
+async def run_killed(options: Namespace) -> dict[str, Any]:
     """Run it; return the results."""
     rng = Random(options.seed)
     with TemporaryDirectory(prefix="groupcomm-") as name:
@@ -149,9 +149,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
                 for worker in shop.workers:
                     await worker.kill()
             nursery.cancel_scope.cancel()
-        return {**check(shop, aside), "wall_s": round(wall_s, 1)} | {
-            "jobs_per_s": round(options.jobs / wall_s)
-        }
+        return {**check(shop, aside), "jobs_per_s": round(options.jobs / wall_s)}
 
 
 async def work(shop: Shop, sender: Connection, watcher: Worker, rng: Random) -> float:
@@ -167,7 +165,7 @@ async def work(shop: Shop, sender: Connection, watcher: Worker, rng: Random) -> 
                 await shop.kill(rng, watcher)
         sent += count
         if number % 10 == 9:
-            print(f"{number + 1} of {options.kills} kills, {sent} jobs", file=sys.stderr)
+            say(f"{number + 1} of {options.kills} kills, {sent} jobs")
     last = await sender.multicast_ordered("jobs", b"%08d" % sent)
     await watcher.driver.until(
         lambda: knows(watcher, last.position) and not watcher.sharing.queue.jobs
@@ -207,25 +205,18 @@ def check(shop: Shop, aside: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Every job is done, whoever is killed.")
-    parser.add_argument("--jobs", type=int, default=100_000)
-    parser.add_argument("--workers", type=int, default=8)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--at-once", type=int, default=64, help="limit of a worker")
-    parser.add_argument("--backlog", type=int, default=5000, help="jobs that are not done yet")
-    parser.add_argument("--bytes", type=int, default=92, help="of a job, behind its number")
-    parser.add_argument("--work-s", type=float, default=0.0, help="time that jobs take")
-    parser.add_argument("--deadline-s", type=float, default=20.0)
-    parser.add_argument(
-        "--waiting", type=int, help="part the network while this many jobs wait, and kill nobody"
-    )
-    options = parser.parse_args(arguments)
-    found = trio.run(run if options.waiting is None else run_parted, options)
-    print(json.dumps(found))
-    return 1 if found["violations"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@campaign(
+    option("jobs", 100_000),
+    option("workers", 8),
+    option("kills", 50),
+    option("seed", 1),
+    option("at_once", 64, "limit of a worker"),
+    option("backlog", 5000, "jobs that are not done yet"),
+    option("bytes", 92, "of a job, behind its number"),
+    option("work_s", 0.0, "time that jobs take"),
+    option("deadline_s", 20.0),
+    option("waiting", type=int, text="part the network while so many jobs wait, and kill nobody"),
+)
+async def run(options: Namespace) -> Found:
+    """Run one of both forms; return the results."""
+    return await (run_killed if options.waiting is None else run_parted)(options)

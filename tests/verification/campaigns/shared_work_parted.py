@@ -1,6 +1,6 @@
 """A set of workers with many waiting jobs, while the network is parted, and is whole again.
 
-    python -m tests.verification.campaigns.shared_work --waiting 20000
+    python -m tests.verification.campaigns shared_work --waiting 20000
 
 Workers that only look on keep the jobs, one at each of three daemons. One of them is cut off; both
 parts get further jobs, and meet. Checked: all have one state with every job; messages of the
@@ -8,9 +8,8 @@ exchange are small; and then one worker does each job. Ends with a line of JSON,
 from the first view of all daemons to one state, and what was sent meanwhile.
 """
 
-import argparse
-import sys
 import time
+from argparse import Namespace
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from groupcomm_client import Connection, connect
 from groupcomm_client.coordination import Worker
 from groupcomm_client.coordination.parts import PART_BYTES
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import until
 
 NAMES: Final = "abc"
@@ -60,7 +60,7 @@ async def send(connection: Connection, first: int, count: int, size: int) -> Non
         await connection.multicast_ordered("jobs", jobs[-1])
 
 
-async def do_all(connection: Connection, options: argparse.Namespace, count: int) -> set[int]:
+async def do_all(connection: Connection, options: Namespace, count: int) -> set[int]:
     """Be a worker until so many jobs are done; return their numbers."""
     done: set[int] = set()
     async with connection.work(
@@ -74,7 +74,7 @@ async def do_all(connection: Connection, options: argparse.Namespace, count: int
     return done
 
 
-async def run_parted(options: argparse.Namespace) -> dict[str, Any]:
+async def run_parted(options: Namespace) -> dict[str, Any]:
     """Run it; return the results."""
     jobs = options.waiting
     with RunningCluster(NAMES, relay=True, seed=options.seed) as cluster:
@@ -92,7 +92,7 @@ async def run_parted(options: argparse.Namespace) -> dict[str, Any]:
             every = list(watchers.values())
             await send(senders["a"], 0, jobs, options.bytes)
             await until("all know", lambda: all(w.knows(jobs) for w in every), PATIENCE_S)
-            print(f"{jobs} jobs wait", file=sys.stderr)
+            say(f"{jobs} jobs wait")
             cluster.partition(CUT_OFF, NAMES.replace(CUT_OFF, ""))
             alone = watchers[CUT_OFF]
             await until(

@@ -1,6 +1,6 @@
 """Five daemons, one disk that is slow or hangs: when do the others have their view?
 
-    python -m tests.verification.campaigns.slow_disk
+    python -m tests.verification.campaigns slow_disk
 
 In virtual time, with one site and with two; each row is a disk, by the seconds of one write. Times
 are those of the slowest other daemon, in milliseconds, until it is in a view with all other running
@@ -9,10 +9,10 @@ again. The last columns have the time until the daemon with the disk was in the 
 in seconds, and the number of another daemon's views in the minute after that start.
 """
 
-import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from math import inf, isfinite
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -23,6 +23,7 @@ from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.sim.virtual_time import SECOND, microseconds
 from groupcomm.trace.events import Conf, TraceEvent
+from tests.verification.campaigns.runner import Found, campaign
 
 WRITES_S: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 10.0, inf)
 """The seconds of one write; with 0 the disk is well, to compare."""
@@ -159,20 +160,21 @@ def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:6.0f} ms" if isfinite(seconds) else "    never"
 
 
-def main() -> int:
-    """Print the tables; return 1 if the others were ever without a view, else 0."""
-    all_had_views = True
+@campaign()
+def run(_: Namespace) -> Found:
+    """Print the tables; the others must never be without a view."""
+    rows: list[dict[str, Any]] = []
+    wrong: list[str] = []
     for sites in (1, 2):
         print(f"{sites} site{'s, 40 ms apart' if sites > 1 else ''}")
         print("a write   start    crash    again      back  views")
         for row in measure_all(sites):
-            all_had_views &= max(row.start_s, row.crash_s, row.again_s) < inf
+            told = {name: None if n == inf else n for name, n in attrs.asdict(row).items()}
+            rows.append({"sites": sites, **told})
+            if max(row.start_s, row.crash_s, row.again_s) == inf:
+                wrong.append(f"{sites} sites, {row.write_s} s: the others have no view")
             cells = "".join(map(_milliseconds, (row.start_s, row.crash_s, row.again_s)))
             back = f"{row.back_s:8.1f} s" if isfinite(row.back_s) else "     never"
             print(f"{row.write_s:5.1f} s{cells}{back}{row.views:7d}")
         print()
-    return 0 if all_had_views else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {"rows": rows, "violations": wrong}

@@ -1,6 +1,6 @@
 """Exactly once from group to group through a streaming query, while its programs are killed.
 
-    python -m tests.verification.campaigns.spark_exactly_once --kills 20
+    python -m tests.verification.campaigns spark_exactly_once --kills 20
 
 A recorder writes the log of group IN; a streaming query reads it, changes the rows and sends them
 to group OUT. Killed, with SIGKILL, in an order that the seed gives: the driver, executors, Python
@@ -10,13 +10,11 @@ a receiver of OUT at another daemon has got each row of the log of IN once, in t
 and so has the log of OUT. Ends with a line of JSON.
 """
 
-import argparse
-import json
 import os
 import shutil
 import signal
-import sys
 import time
+from argparse import Namespace
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
@@ -35,7 +33,9 @@ from groupcomm_log.errors import LogError
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import MESSAGE
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import DidNotHappen, Program, until
+from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.campaigns.spark_cluster import (
     EXECUTOR,
     PYTHON,
@@ -308,7 +308,7 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-async def run(folder: Path, kinds: list[str], rate: float, rows: int, seed: int) -> dict[str, Any]:
+async def play(folder: Path, kinds: list[str], rate: float, rows: int, seed: int) -> dict[str, Any]:
     """Run it; return the results."""
     began = time.monotonic()
     with spark_cluster(folder, 2) as spark, ExitStack() as stack:
@@ -320,35 +320,30 @@ async def run(folder: Path, kinds: list[str], rate: float, rows: int, seed: int)
             await campaign.begin(rate, nursery)
             for number, kind in enumerate(kinds, 1):
                 await campaign.kill(kind, nursery)
-                print(
+                say(
                     f"{number} of {len(kinds)}: {kind}; {len(campaign.given)} rows given,"
-                    f" {time.monotonic() - began:.0f} s",
-                    file=sys.stderr,
+                    f" {time.monotonic() - began:.0f} s"
                 )
             await campaign.finish()
             nursery.cancel_scope.cancel()
-    return {"seed": seed, **campaign.check(), "wall_s": round(time.monotonic() - began, 1)}
+    return campaign.check()
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Each row once through a streaming query.")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
-    parser.add_argument("--rows", type=int, default=1000, help="the most rows of a batch")
-    parser.add_argument("--only", choices=KINDS, help="kill nothing else")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", action="store_true", help="leave all files, and tell where")
-    options = parser.parse_args(arguments)
+@campaign(
+    option("kills", 20),
+    option("rate", 500.0, "messages a second"),
+    option("rows", 1000, "the most rows of a batch"),
+    option("only", choices=KINDS, text="kill nothing else"),
+    option("seed", 1),
+    option("keep", False, "leave all files, and tell where"),
+)
+async def run(options: Namespace) -> Found:
+    """Run it in a folder of its own."""
     folder = Path(mkdtemp(prefix="groupcomm-"))
     kinds = [options.only or KINDS[number % len(KINDS)] for number in range(options.kills)]
     try:
-        found = trio.run(run, folder, kinds, options.rate, options.rows, options.seed)
-        print(json.dumps(found | ({"folder": str(folder)} if options.keep else {})))
-        return 1 if found["violations"] else 0
+        found = await play(folder, kinds, options.rate, options.rows, options.seed)
+        return {**found, **({"folder": str(folder)} if options.keep else {})}
     finally:
         if not options.keep:
             shutil.rmtree(folder)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

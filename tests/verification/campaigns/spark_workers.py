@@ -1,6 +1,6 @@
 """The data source on a real cluster of Spark: a master and two workers, each a process of its own.
 
-    python -m tests.verification.campaigns.spark_workers
+    python -m tests.verification.campaigns spark_workers
 
 Checked: a batch and a stream both bring every row of a log once, and both workers have read some;
 `read` and `verify` have all rows, too. The path of the log is relative, and the workers have other
@@ -11,12 +11,14 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from tests.groupcomm_spark.standalone import standalone
 from tests.groupcomm_spark.test_source import make_epoch
+from tests.verification.campaigns.runner import Found, campaign
 
 ROWS: Final = 70
 WORKERS: Final = 2
@@ -26,7 +28,7 @@ PATH: Final = os.pathsep.join(map(str, [_ROOT, _ROOT / "daemon", _ROOT / "client
 """The modules of this checkout, whatever is installed."""
 
 
-def run(folder: Path) -> dict[str, Any]:
+def play(folder: Path) -> dict[str, Any]:
     """Return the rows that a job on the cluster has read of a log, sealed and live, with
     workers."""
     make_epoch(folder / "log", [10, 10, 10, 10]).close()
@@ -65,13 +67,9 @@ def check(found: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def main() -> int:
-    """Read, check, report; return 1 if something is wrong."""
+@campaign()
+def run(_: Namespace) -> Found:
+    """Read on the cluster, and check."""
     with TemporaryDirectory(prefix="groupcomm-") as folder:
-        wrong = check(run(Path(folder)))
-    print(json.dumps({"rows": ROWS, "workers": WORKERS, "violations": wrong}))
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        wrong = check(play(Path(folder)))
+    return {"rows": ROWS, "workers": WORKERS, "violations": wrong}

@@ -1,29 +1,31 @@
 """Explore the specification within all its bounds, and print how many states there are.
 
-python -m tests.verification.campaigns.specification            # every bound
-python -m tests.verification.campaigns.specification --most 1000000 --part recovery
+python -m tests.verification.campaigns specification            # every bound
+python -m tests.verification.campaigns specification --most 1000000 --part recovery
 """
 
-import argparse
-import sys
 import time
+from argparse import Namespace
 
+from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.specification.bounds import LARGE, SMALL
 from tests.verification.specification.exhaustive import explore
 
 
-def main() -> int:
-    """Print a line for each bound; return 1 if an invariant does not hold."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--part", default="", help="only bounds whose name begins like this")
-    parser.add_argument("--most", type=int, default=10**9, help="the most states of each bound")
-    options = parser.parse_args()
-    has_failed = False
+@campaign(
+    option("part", "", "only bounds whose name begins like this"),
+    option("most", 10**9, "the most states of each bound"),
+)
+def run(options: Namespace) -> Found:
+    """Print a line for each bound; a violation is an invariant that does not hold."""
+    states: dict[str, int] = {}
+    wrong: list[str] = []
     for name, make in (*SMALL.items(), *LARGE.items()):
         if not name.startswith(options.part):
             continue
         began = time.process_time()
         found = explore(make(frozenset()), options.most)
+        states[name] = found.states
         seconds = time.process_time() - began
         result = found.broken or ("all hold" if found.is_complete else "all hold so far")
         print(
@@ -33,9 +35,6 @@ def main() -> int:
         )
         for label in found.path:
             print(f"  {label[0]} " + " ".join(str(each) for each in label[1:]))
-        has_failed |= found.broken is not None
-    return int(has_failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if found.broken is not None:
+            wrong.append(f"{name}: {found.broken}")
+    return {"states": states, "violations": wrong}

@@ -1,15 +1,12 @@
 """Three replicas of the example's store under load, through kills, partitions and merges.
 
-    python -m tests.verification.campaigns.store --disasters 50 --rate 500
+    python -m tests.verification.campaigns store --disasters 50 --rate 500
 
 Checked: every acknowledged value is in the store in the end; no value is there that no program
 wrote; replicas at the same view have the same contents, by hash. Ends with a line of JSON.
 """
 
-import argparse
-import json
-import sys
-import time
+from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,8 +19,10 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Relay
+from groupcomm_tools.terminal import say
 from groupcommd.config.config_file import read_addresses
 from tests.verification.campaigns.programs import Program, until
+from tests.verification.campaigns.runner import Found, campaign, option
 
 CALM_S: Final = (0.5, 1.5)
 """The calm time between two disasters."""
@@ -121,30 +120,31 @@ async def open_shop(folder: Path, rate: float) -> AsyncIterator[Shop]:
             nursery.cancel_scope.cancel()
 
 
-async def run(disasters: int, rate: float, seed: int) -> dict[str, Any]:
+@campaign(
+    option("disasters", 50),
+    option("rate", 500.0, "writes a second, of all"),
+    option("seed", 1),
+)
+async def run(options: Namespace) -> Found:
     """Run it; return the results."""
-    rng, began = Random(seed), time.monotonic()
+    rng, rate = Random(options.seed), options.rate / len(NAMES)
     kinds: dict[str, int] = {}
     with TemporaryDirectory(prefix="groupcomm-") as folder:
-        async with open_shop(Path(folder), rate / len(NAMES)) as shop:
-            for number in range(disasters):
+        async with open_shop(Path(folder), rate) as shop:
+            for number in range(options.disasters):
                 await trio.sleep(rng.uniform(*CALM_S))
                 disaster = rng.choice(DISASTERS)
                 kinds[disaster.__name__] = kinds.get(disaster.__name__, 0) + 1
-                await disaster(shop, rng, rate / len(NAMES))
+                await disaster(shop, rng, rate)
                 await shop.whole()
-                print(f"{number + 1} of {disasters}: {disaster.__name__}", file=sys.stderr)
+                say(f"{number + 1} of {options.disasters}: {disaster.__name__}")
             for name in NAMES:
                 await shop.replicas[name].say("stop")
             await trio.sleep(1.0)
             await shop.whole()
             for name in NAMES:
                 await shop.replicas[name].end()
-            return {
-                "disasters": kinds,
-                **check(shop),
-                "wall_s": round(time.monotonic() - began, 1),
-            }
+            return {"disasters": kinds, **check(shop)}
     raise GroupCommError("the cluster has ended too early")
 
 
@@ -175,18 +175,3 @@ def check(shop: Shop) -> dict[str, Any]:
         "digests_compared": seen,
         "violations": wrong,
     }
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="What was acknowledged stays, and all are equal.")
-    parser.add_argument("--disasters", type=int, default=50)
-    parser.add_argument("--rate", type=float, default=500.0, help="writes a second, of all")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
-    found = trio.run(run, options.disasters, options.rate, options.seed)
-    print(json.dumps(found))
-    return 1 if found["violations"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

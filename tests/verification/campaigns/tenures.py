@@ -1,7 +1,7 @@
 """Each part of coordination under each fault; holders judged by a database outside the cluster.
 
-    python -m tests.verification.campaigns.tenures           # all parts, loops and faults
-    python -m tests.verification.campaigns.tenures --part mutex --loop trio --reconnect --kills 500
+    python -m tests.verification.campaigns tenures           # all parts, loops and faults
+    python -m tests.verification.campaigns tenures --part mutex --loop trio --reconnect --kills 500
 
 Three programs at three daemons write with their tokens. Checked: whoever has left its block
 normally was alone in it; tokens rise; after each fault somebody goes on; replicas are equal in the
@@ -9,12 +9,11 @@ end, and have all that was acknowledged. Of requests, shared work and the resour
 of these parts. Prints a line of JSON for each combination.
 """
 
-import argparse
 import json
 import signal
 import sqlite3
-import sys
 import time
+from argparse import BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -28,9 +27,11 @@ import trio
 
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Relay
+from groupcomm_tools.terminal import say
 from groupcommd.config.config_file import read_addresses
 from tests.groupcomm_client.kinds import KINDS
 from tests.verification.campaigns.programs import DidNotHappen, Program, until
+from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.campaigns.tenures_program import PLAYS
 from tests.verification.campaigns.tenures_requests import requests_of
 from tests.verification.campaigns.tenures_resource import resource_of
@@ -199,11 +200,11 @@ async def go_on(table: Table, part: str, victim: str | None = None) -> None:
     table.victims.append((table.programs.get(victim or ""), time.monotonic_ns()))
 
 
-async def run(
+async def play(
     part: str, loop: str, reconnect: bool, faults: list[str], seed: int
 ) -> dict[str, Any]:
     """Run one combination through some faults; return the results."""
-    rng, began = Random(seed), time.monotonic()
+    rng = Random(seed)
     options = ["--part", part, "--loop", loop, *(["--reconnect"] if reconnect else [])]
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="groupcomm-"))
@@ -235,7 +236,6 @@ async def run(
         "reconnect": reconnect,
         "faults": dict(Counter(faults)),
         **found,
-        "wall_s": round(time.monotonic() - began, 1),
     }
 
 
@@ -357,30 +357,27 @@ def replicas_of(table: Table) -> dict[str, Any]:
     }
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Nobody holds what others may hold.")
-    parser.add_argument("--part", choices=PARTS)
-    parser.add_argument("--loop", choices=LOOPS)
-    parser.add_argument("--reconnect", action=argparse.BooleanOptionalAction)
-    parser.add_argument("--fault", choices=FAULTS, action="append", help="all without any")
-    parser.add_argument("--rounds", type=int, default=1, help="of all faults")
-    parser.add_argument("--kills", type=int, help="of programs and daemons in turn, no other fault")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
+@campaign(
+    option("part", choices=PARTS),
+    option("loop", choices=LOOPS),
+    option("reconnect", action=BooleanOptionalAction),
+    option("fault", choices=FAULTS, action="append", text="all without any"),
+    option("rounds", 1, "of all faults"),
+    option("kills", type=int, text="of programs and daemons in turn, no other fault"),
+    option("seed", 1),
+)
+async def run(options: Namespace) -> Found:
+    """Run all combinations; return the results of each."""
     faults = (options.fault or list(FAULTS)) * options.rounds
     if options.kills is not None:
         faults = [("program_killed", "daemon_killed")[at % 4 == 3] for at in range(options.kills)]
-    bad = 0
+    found: list[dict[str, Any]] = []
     for part, loop, reconnect in product(
         [options.part] if options.part else PARTS,
         [options.loop] if options.loop else LOOPS,
         [True, False] if options.reconnect is None else [options.reconnect],
     ):
-        found = trio.run(run, part, loop, reconnect, faults, options.seed)
-        print(json.dumps(found), flush=True)
-        bad += bool(found["violations"])
-    return 1 if bad else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        found.append(await play(part, loop, reconnect, faults, options.seed))
+        say(json.dumps(found[-1]))
+    wrong = [f"{e['part']}, {e['loop']}: {text}" for e in found for text in e["violations"]]
+    return {"combinations": found, "violations": wrong}

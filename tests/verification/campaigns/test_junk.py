@@ -1,6 +1,5 @@
 """A little junk at real daemons, and the campaign's verdicts; `make campaigns` sends much."""
 
-import json
 from random import Random
 from typing import Any
 
@@ -11,10 +10,10 @@ from groupcomm.security.layout import Channel
 from groupcomm_tools.bench.plan import Plan
 from tests.groupcomm.security.daemons import aes_opener, aes_sealer, refused
 from tests.groupcomm_tools.test_bench_matrix import figures
-from tests.verification.campaigns import junk
 from tests.verification.campaigns.junk import PHASES, Phase, Round, check
 from tests.verification.campaigns.junk_made import KINDS
 from tests.verification.campaigns.junk_made import junk as make
+from tests.verification.campaigns.runner import play
 
 REASONS = {
     "random": {"version", "suite", "short"},
@@ -79,14 +78,13 @@ def test_each_kind_of_junk_is_refused_for_its_reason(kind: str) -> None:
 
 
 @pytest.mark.long
-def test_a_little_junk_ends_no_view(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_little_junk_ends_no_view() -> None:
     options = ["--rate", "800", "--half-open", "200", "--duration-s", "0.5", "--rounds", "1"]
-    junk.main([*options, "--json"])
-    shown = capsys.readouterr()
-    found = json.loads(shown.out)
+    result = play("junk", *options)
+    found = result["figures"]
     phases = found["phases"]
-    assert {name: phases[name]["views"] for name in PHASES} == dict.fromkeys(PHASES, 0), shown.err
-    assert not [each for each in found["violations"] if "messages" in each]
+    assert {name: phases[name]["views"] for name in PHASES} == dict.fromkeys(PHASES, 0)
+    assert not [each for each in result["violations"] if "messages" in each]
     wanted = {"version", "tag", "replay"} if found["copies"] else {"version"}
     assert wanted <= phases["junk"]["rejected"].keys()
     assert not phases["burner"]["rejected"].keys() & wanted

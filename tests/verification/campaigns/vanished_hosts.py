@@ -5,10 +5,9 @@ prints after how many seconds the mutex of such a program has passed on, its nam
 of Spread is out of its group, a stream of HTTP is closed, an idle and a sending program have left
 such a daemon; and what becomes of programs that are stopped.
 
-python -m tests.verification.campaigns.vanished_hosts --rounds 3
+python -m tests.verification.campaigns vanished_hosts --rounds 3
 """
 
-import argparse
 import json
 import os
 import re
@@ -17,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,8 +28,10 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm_tools.cli import main as groupcomm
 from groupcomm_tools.local_cluster import LocalDaemon
+from groupcomm_tools.terminal import say
 from tests.groupcommd.namespaces import MTU, daemons_of, running, until_view, why_not, write_config
 from tests.verification.campaigns.peers.nodes import Node, open_nodes
+from tests.verification.campaigns.runner import Found, NotHere, campaign, option
 
 LIMIT_S: Final = 30.0
 """A campaign has failed if anything takes longer; without heartbeats it is 15 minutes."""
@@ -226,24 +228,20 @@ def _measure(stage: Stage, stopped: Sequence[float]) -> dict[str, object]:
     return {**{name: round(seconds, 1) for name, seconds in times.items()}, **kept}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run some rounds; return 1 if anything has taken too long, 2 if it cannot run here."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--stopped-s", type=float, nargs="*", default=STOPPED_S)
-    options = parser.parse_args(arguments)
+@campaign(option("rounds", 1), option("stopped_s", STOPPED_S, nargs="*"))
+async def run(options: Namespace) -> Found:
+    """Run some rounds where namespaces can be made."""
     if reason := why_not():
-        print(f"not here: {reason}", file=sys.stderr)
-        return 2
-    failed = False
+        raise NotHere(reason)
+    rounds: list[dict[str, object]] = []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            found = trio.run(play, Path(folder), options.stopped_s)
-        print(json.dumps(found), flush=True)
-        times = [value for value in found.values() if not isinstance(value, bool)]
-        failed |= any(isinstance(value, float) and value > LIMIT_S for value in times)
-    return int(failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            rounds.append(await play(Path(folder), options.stopped_s))
+        say(json.dumps(rounds[-1]))
+    late = [
+        f"{name} is {value}: above {LIMIT_S:g}"
+        for found in rounds
+        for name, value in found.items()
+        if isinstance(value, float) and value > LIMIT_S
+    ]
+    return {"rounds": rounds, "violations": late}

@@ -1,12 +1,12 @@
 """Small rows: the crowds do what the rows say. Whether that is quick, a whole campaign says."""
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.verification.campaigns.bounds.__main__ import main, missed
+from tests.verification.campaigns.bounds.campaign import missed
 from tests.verification.campaigns.bounds.rows import ROWS
+from tests.verification.campaigns.runner import play
 
 pytestmark = pytest.mark.verification
 
@@ -27,12 +27,12 @@ LEAST: dict[str, dict[str, float]] = {
 @pytest.mark.parametrize(
     "row", [pytest.param(name, marks=[pytest.mark.long] * (name != "crash")) for name in ROWS]
 )
-def test_a_row_does_what_it_says(row: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--rows", row, "--scale", f"{SCALE}"])
-    found = json.loads(capsys.readouterr().out)
+def test_a_row_does_what_it_says(row: str) -> None:
+    result = play("bounds", "--rows", row, "--scale", f"{SCALE}")
+    (found,) = result["figures"]["rows"][row]
     assert found["row"] == row
     assert found["load"]["messages"] > 0
-    assert found["bars"]["messages_missed"] == [0, 0]
+    assert tuple(found["bars"]["messages_missed"]) == (0, 0)
     for name, least in LEAST[row].items():
         assert found["counts"].get(name, 0) >= least, found
     for name in found["bars"].keys() & {"not_received", "names_a_member_to_n"}:

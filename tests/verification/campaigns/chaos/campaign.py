@@ -4,7 +4,6 @@ In rounds, each with a new cluster. All acts of daemons and programs are traced,
 traces are verified by the checkers of the simulator. `make chaos` runs it.
 """
 
-import argparse
 import json
 import shutil
 import statistics
@@ -12,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +23,7 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm_tools.relay import Line
+from groupcomm_tools.terminal import say
 from groupcomm_tools.topology import Topology
 from tests.verification.campaigns.chaos.disasters import DISASTERS, Disaster, Outcome, in_turn
 from tests.verification.campaigns.chaos.folder_disasters import FOLDER_DISASTERS
@@ -40,6 +41,7 @@ from tests.verification.campaigns.chaos.stage import Stage, open_stage
 from tests.verification.campaigns.chaos.totals import Totals
 from tests.verification.campaigns.consistency.operations import write_operations
 from tests.verification.campaigns.consistency.programs import open_programs
+from tests.verification.campaigns.runner import Found, NotHere, campaign, option
 
 
 @attrs.define
@@ -69,18 +71,19 @@ class Figures:
             "failures": self.failures[len(before.failures) :],
         }
 
-    def summary(self) -> dict[str, Any]:
-        """Return them as JSON, times in milliseconds."""
+    def found(self) -> Found:
+        """Return them, times in milliseconds."""
         views, heals = defaultdict(list), defaultdict(list)
         for outcome in self.outcomes:
             if outcome.view_ms is not None:
                 views[outcome.kind].append(outcome.view_ms)
             if outcome.heal_ms is not None:
                 heals[outcome.kind].append(outcome.heal_ms)
+        wrong = [f"{self.violations} properties did not hold"] * bool(self.violations)
+        wrong += self.failures
         return {
             "disasters": len(self.outcomes),
-            "violations": self.violations,
-            "failures": self.failures,
+            "violations": wrong,
             "sent": self.sent,
             "sent_per_s": round(self.sent / self.loaded_s) if self.loaded_s else 0,
             "deliveries": self.deliveries,
@@ -110,6 +113,8 @@ ALL_IN_TURN: Final[tuple[Disaster, ...]] = in_turn(
 )
 """The disasters of a cluster in one site."""
 
+NAMES: Final = sorted({disaster.__name__ for disaster in (*SITES_IN_TURN, *ALL_IN_TURN)})
+
 
 class LogsNotClear(GroupCommError):
     """A daemon has ended, or gone on, with a traceback in place of a sentence."""
@@ -134,7 +139,7 @@ class Campaign:
 
     def __init__(
         self,
-        options: argparse.Namespace,
+        options: Namespace,
         load: Load,
         kinds: Sequence[Disaster],
         draw: Callable[[Random], Topology],
@@ -173,7 +178,7 @@ class Campaign:
             good &= len(self.figures.failures) == len(before.failures)
             self._look(folder)
             for failure in self.figures.failures[len(before.failures) :]:
-                print(failure, file=sys.stderr, flush=True)
+                say(failure)
             self._report(number, folder if not good else None)
             if totals is not None:
                 seconds = time.monotonic() - started
@@ -186,7 +191,7 @@ class Campaign:
         rng = Random(seed)
         topology = self._draw(rng)
         if topology.links:
-            print(f"round {number}: {describe(topology)}", file=sys.stderr, flush=True)
+            say(f"round {number}: {describe(topology)}")
         async with open_stage(folder, seed, self._load, topology, self._within) as stage:
             if getattr(self._options, "records", None) is None:
                 await self._cause(disasters, stage, rng)
@@ -219,7 +224,7 @@ class Campaign:
             finally:
                 write_operations(path, programs.operations)
         self.figures.operations += len(programs.operations)
-        print(f"objects: {verdict.text()}; {path}", file=sys.stderr, flush=True)
+        say(f"objects: {verdict.text()}; {path}")
         if not verdict.holds:
             raise PromiseBroken(f"{verdict.broken or verdict.undecided}; see {path}")
 
@@ -252,13 +257,11 @@ class Campaign:
 
     def _report(self, number: int, kept: Path | None) -> None:
         figures = self.figures
-        print(
+        say(
             f"round {number}: {len(figures.outcomes)} of {self._options.disasters} disasters,"
             f" {figures.sent} messages, {figures.deliveries} deliveries,"
             f" {figures.violations} violations, {len(figures.failures)} failures"
-            + (f"; traces are in {kept}" if kept else ""),
-            file=sys.stderr,
-            flush=True,
+            + (f"; traces are in {kept}" if kept else "")
         )
 
 
@@ -270,63 +273,47 @@ def _leaves(group: BaseExceptionGroup[GroupCommError]) -> list[GroupCommError]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a campaign; return 0 if nothing was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--disasters", type=int, default=200, metavar="N", help="in all (200)")
-    parser.add_argument("--round", type=int, default=12, metavar="N", help="of one cluster (12)")
-    parser.add_argument("--sites", type=int, default=1, metavar="N", help="that are apart (1)")
-    parser.add_argument(
-        "--daemons", type=int, metavar="N", help="in all (3; two for each of several sites)"
-    )
-    parser.add_argument(
-        "--rate", type=float, metavar="R", help="messages a second (1800; 600 with several sites)"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of load and disasters (1)")
-    names = sorted({disaster.__name__ for disaster in (*SITES_IN_TURN, *ALL_IN_TURN)})
-    parser.add_argument("--only", default="", choices=names, help="disasters of this kind only")
-    parser.add_argument(
-        "--records",
+@campaign(
+    option("disasters", 200, "in all"),
+    option("round", 12, "of one cluster"),
+    option("sites", 1, "that are apart"),
+    option("daemons", type=int, text="in all (3; two for each of several sites)"),
+    option("rate", type=float, text="messages a second (1800; 600 with several sites)"),
+    option("seed", 1, "of load and disasters"),
+    option("only", "", "disasters of this kind only", choices=NAMES),
+    option(
+        "records",
         type=Path,
-        metavar="DIR",
-        help="programs use shared objects, and what they did is written there and verified",
-    )
-    parser.add_argument(
-        "--totals",
+        text="a folder: programs use shared objects, what they did is written there and verified",
+    ),
+    option(
+        "totals",
         type=Path,
-        metavar="FILE",
-        help="go on behind the rounds of this seed in FILE, add each round, and print the sums",
-    )
-    parser.add_argument("--keep", action="store_true", help="keep all traces")
-    options = parser.parse_args(arguments)
+        text="a file: go on behind the rounds of this seed in it, add each round, tell the sums",
+    ),
+    option("keep", False, "keep all traces"),
+)
+async def run(options: Namespace) -> Found:
+    """Run a campaign; return its figures."""
     if options.sites == 1 and options.only not in ("", *(d.__name__ for d in ALL_IN_TURN)):
-        parser.error(f"--only {options.only} is for several sites; give --sites, too")
+        raise NotHere(f"--only {options.only} is for several sites; give --sites, too")
     if options.daemons is None:
         options.daemons = 3 if options.sites == 1 else 2 * options.sites
     if options.rate is None:
         options.rate = 1800.0 if options.sites == 1 else 600.0
     if not options.sites <= options.daemons <= MAX_DAEMONS:
-        parser.error(f"{options.daemons} daemons; there are one a site to {MAX_DAEMONS}")
+        raise NotHere(f"{options.daemons} daemons; there are one a site to {MAX_DAEMONS}")
     if not find_faketime():
         left_out = ", ".join(disaster.__name__ for disaster in CLOCKS)
-        print(
-            f"no clock can be wrong, as faketime is missing ({INSTALL}): left out are {left_out}",
-            file=sys.stderr,
-        )
+        say(f"no clock can be wrong, as faketime is missing ({INSTALL}): left out are {left_out}")
     chosen = ALL_IN_TURN if options.sites == 1 else SITES_IN_TURN
-    campaign = Campaign(
+    rounds = Campaign(
         options,
         Load(rate=options.rate),
         [disaster for disaster in chosen if options.only in ("", disaster.__name__)],
         lambda rng: draw_topology(rng, options.daemons, options.sites),
         within=Line(),
     )
-    trio.run(campaign.run)
-    print(json.dumps(campaign.figures.summary()))
-    if campaign.totals is not None:
-        print(json.dumps({"totals": campaign.totals.summary()}))
-    return 1 if campaign.figures.violations or campaign.figures.failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    await rounds.run()
+    totals = {} if rounds.totals is None else {"totals": rounds.totals.summary()}
+    return {**rounds.figures.found(), **totals}

@@ -6,16 +6,13 @@ program got a message of another site in a view that began after the kill. `make
 it.
 """
 
-import argparse
-import json
-import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import attrs
-import trio
 
 from groupcomm.level import ServiceLevel
 from groupcomm_tools.topology import SHAPES, Topology, make_line
@@ -24,6 +21,7 @@ from tests.verification.campaigns.chaos.disasters import TOKEN_TIMEOUT_S
 from tests.verification.campaigns.chaos.programs import Load
 from tests.verification.campaigns.chaos.sites import MAX_DAEMONS, NAMES, kill_gateway
 from tests.verification.campaigns.chaos.traffic import traffic_ms
+from tests.verification.campaigns.runner import Found, campaign, option
 
 ALLOWED_S = 0.2
 """Besides the timeout and the ways of the messages that agree on a view."""
@@ -71,44 +69,34 @@ def shares(ticks: Sequence[int]) -> dict[str, float]:
     return {"busy": round(busy / total, 3), "stolen": round(stolen / total, 3)}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Kill and measure; return 0 if nothing was wrong, however long it took."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100, metavar="N", help="in all (100)")
-    parser.add_argument("--round", type=int, default=10, metavar="N", help="of one cluster (10)")
-    parser.add_argument("--sites", type=int, default=3, metavar="N", help="of two daemons (3)")
-    parser.add_argument("--shape", choices=SHAPES, default="mesh", help="of the links (mesh)")
-    parser.add_argument("--delay-ms", type=float, default=40.0, metavar="MS", help="one way (40)")
-    parser.add_argument("--jitter-ms", type=float, default=0.0, metavar="MS", help="more (0)")
-    parser.add_argument("--loss", type=float, default=0.0, metavar="P", help="on links (0)")
-    parser.add_argument("--mbit", type=float, metavar="M", help="bandwidth of links (any)")
-    parser.add_argument("--rate", type=float, default=200.0, help="messages a second (200)")
-    parser.add_argument("--seed", type=int, default=1, help="of load and victims (1)")
-    parser.add_argument("--keep", action="store_true", help="keep all traces")
-    options = parser.parse_args(arguments)
-    if not 2 <= options.sites <= MAX_DAEMONS // 2:
-        parser.error(f"--sites is {options.sites}; it must be 2 to {MAX_DAEMONS // 2}")
+@campaign(
+    option("kills", 100, "in all"),
+    option("round", 10, "of one cluster"),
+    option("sites", 3, "of two daemons", choices=range(2, MAX_DAEMONS // 2 + 1)),
+    option("shape", "mesh", "of the links", choices=SHAPES),
+    option("delay_ms", 40.0, "one way"),
+    option("jitter_ms", 0.0, "more"),
+    option("loss", 0.0, "on links"),
+    option("mbit", type=float, text="bandwidth of links (any)"),
+    option("rate", 200.0, "messages a second"),
+    option("seed", 1, "of load and victims"),
+    option("keep", False, "keep all traces"),
+)
+async def run(options: Namespace) -> Found:
+    """Kill and measure; it is not wrong if something takes long, but if it never comes."""
     line = make_line(
         delay_ms=options.delay_ms, jitter_ms=options.jitter_ms, mbit=options.mbit, loss=options.loss
     )
     topology = Topology.of(NAMES[: 2 * options.sites], options.sites, line, options.shape)
-    options.disasters = options.kills
     watcher = Watcher(topology)
     load = Load(rate=options.rate, steady=True)
-    campaign = Campaign(options, load, [kill_gateway], lambda _: topology, look=watcher.look)
+    each = Namespace(**vars(options), disasters=options.kills)
+    rounds = Campaign(each, load, [kill_gateway], lambda _: topology, look=watcher.look)
     before = processor_ticks()
-    trio.run(campaign.run)
+    await rounds.run()
     used = [after - then for after, then in zip(processor_ticks(), before, strict=True)]
     bound_s = TOKEN_TIMEOUT_S + 4 * topology.longest_delay_s + ALLOWED_S
-    told = {
-        "processors": shares(used),
-        **campaign.figures.summary(),
-        **watcher.summary(bound_s * 1000),
-    }
-    print(json.dumps(told))
-    never = sum(told[f"{level.name.lower()}_ms"]["never"] for level in LEVELS)
-    return 1 if told["violations"] or told["failures"] or never else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    told = {**rounds.figures.found(), **watcher.summary(bound_s * 1000)}
+    never = [(level.name, told[f"{level.name.lower()}_ms"]["never"]) for level in LEVELS]
+    told["violations"] += [f"{name}: never again: {count}" for name, count in never if count]
+    return {"processors": shares(used), **told}

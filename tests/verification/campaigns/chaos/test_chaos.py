@@ -1,6 +1,7 @@
 """A short campaign of real kills, stops and partitions; `make chaos` runs a long one."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 from groupcomm.trace.events import Boot, Fail, encode_event
 from groupcomm_tools.relay import Line
 from groupcomm_tools.topology import Topology
-from tests.verification.campaigns.chaos import campaign
 from tests.verification.campaigns.chaos.sites import parts
 from tests.verification.campaigns.chaos.stage import Stage
 from tests.verification.campaigns.consistency import verdict
+from tests.verification.campaigns.runner import NotHere, figures_of, play
 
 pytestmark = pytest.mark.verification
 
@@ -28,13 +29,8 @@ pytestmark = pytest.mark.verification
         ),
     ],
 )
-def test_real_disasters_break_no_promise(
-    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], disasters: int
-) -> None:
-    status = campaign.main(options)
-    shown = capsys.readouterr()
-    figures = json.loads(shown.out)
-    assert (status, figures["violations"], figures["failures"]) == (0, 0, []), shown.err
+def test_real_disasters_break_no_promise(options: tuple[str, ...], disasters: int) -> None:
+    figures = figures_of(shlex.join(("chaos", *options)))
     assert figures["disasters"] == disasters
     assert figures["deliveries"] > 100
 
@@ -45,9 +41,8 @@ def test_shared_objects_keep_their_promises_and_their_record_can_be_verified_aga
 ) -> None:
     options = ("--disasters", "1", "--rate", "100", "--records", str(tmp_path))
     totals = tmp_path / "totals.jsonl"
-    assert campaign.main((*options, "--totals", str(totals))) == 0
-    figures, sums = map(json.loads, capsys.readouterr().out.splitlines())
-    assert figures["operations"] == sums["totals"]["operations"] > 50
+    figures = figures_of(shlex.join(("chaos", *options, "--totals", str(totals))))
+    assert figures["operations"] == figures["totals"]["operations"] > 50
     assert verdict.main([str(tmp_path / "seed-1-1.jsonl")]) == 0
     found = json.loads(capsys.readouterr().out)
     assert all(counts["ok"] > 5 for counts in found["counts"].values())
@@ -62,10 +57,9 @@ def test_parts_are_what_links_still_join() -> None:
     assert [parts(mesh, [link]) for link in mesh.links] == [[["a", "b", "c"]]] * 3
 
 
-def test_disasters_of_sites_need_sites(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        campaign.main(["--only", "kill_gateway"])
-    assert "--only kill_gateway is for several sites" in capsys.readouterr().err
+def test_disasters_of_sites_need_sites() -> None:
+    with pytest.raises(NotHere, match="--only kill_gateway is for several sites"):
+        play("chaos", "--only", "kill_gateway")
 
 
 @pytest.mark.parametrize(("cut", "recorded"), [(0, 0), (5, 1)])

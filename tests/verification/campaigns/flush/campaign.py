@@ -5,12 +5,12 @@ and started again; sometimes the next change comes before the last one is throug
 runs it.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +22,7 @@ import trio
 
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.verification.campaigns.flush.checker import Checker
+from tests.verification.campaigns.runner import Found, campaign, option
 
 PROGRAM = Path(__file__).with_name("member.py")
 DAEMONS = "abc"
@@ -222,32 +223,13 @@ def checked(changes: int, kills: int, seed: str) -> Iterator[tuple[Campaign, Che
             yield campaign, Checker(campaign.records())
 
 
-def main() -> int:
-    """Read the command line, run, and report; return 0 if all is well."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, prog="python -m tests.verification.campaigns.flush.campaign"
-    )
-    parser.add_argument("--changes", type=int, default=120)
-    parser.add_argument("--kills", type=int, default=4, help="of daemons among them")
-    parser.add_argument("--seed", default="1")
-    options = parser.parse_args()
-    started = time.monotonic()
-    try:
-        with checked(options.changes, options.kills, options.seed) as (campaign, checker):
-            figures = {
-                "changes": dict(campaign.done),
-                "views": checker.views,
-                "deliveries": checker.deliveries,
-                "violations": len(checker.violations),
-                "seconds": round(time.monotonic() - started, 1),
-            }
-    except Failure as failure:
-        print(failure, file=sys.stderr)
-        return 1
-    print(json.dumps(figures, indent=2))
-    print(*checker.violations[:20], sep="\n", file=sys.stderr)
-    return 1 if checker.violations else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@campaign(option("changes", 120), option("kills", 4, "of daemons among them"), option("seed", "1"))
+def run(options: Namespace) -> Found:
+    """Run it; return what the checker has seen."""
+    with checked(options.changes, options.kills, options.seed) as (changing, checker):
+        return {
+            "changes": dict(changing.done),
+            "views": checker.views,
+            "deliveries": checker.deliveries,
+            "violations": checker.violations,
+        }

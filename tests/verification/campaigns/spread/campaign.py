@@ -1,6 +1,6 @@
 """Clients of Spread and of ours at three daemons, under load, with kills and partitions, judged.
 
-    python -m tests.verification.campaigns.spread.campaign --clients 200 --disasters 20
+    python -m tests.verification.campaigns spread --clients 200 --disasters 20
 
 Each client is in one of some groups, sends, leaves and joins, and connects again when its daemon
 has gone. Messages go to its group, or to many groups with long names; they have all marks that
@@ -11,15 +11,13 @@ the clients leave and join at once. Between them visitors connect, to whom other
 traces of the daemons.
 """
 
-import argparse
-import json
 import random
-import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -33,6 +31,7 @@ from groupcomm_tools.traces.files import trace_events
 from groupcommd.config.config_file import read_addresses
 from tests.groupcommd import spread_client as spread
 from tests.groupcommd.spread_client import Received, connect
+from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.campaigns.spread.checker import SpreadChecker, numbered
 from tests.verification.campaigns.spread.members import Member, OwnMember, open_member
 from tests.verification.campaigns.spread.traffic import (
@@ -85,7 +84,7 @@ class Campaign:
             messages to names of programs that have just connected.
     """
 
-    def __init__(self, cluster: LocalCluster, relay: Relay, options: argparse.Namespace) -> None:
+    def __init__(self, cluster: LocalCluster, relay: Relay, options: Namespace) -> None:
         self._cluster = cluster
         self._relay = relay
         self._options = options
@@ -287,7 +286,14 @@ class Campaign:
         return ""
 
 
-async def play(options: argparse.Namespace) -> dict[str, Any]:
+@campaign(
+    option("clients", 200),
+    option("groups", 10),
+    option("rate", 200.0, "messages a second, of all"),
+    option("disasters", 20),
+    option("seed", 1),
+)
+async def run(options: Namespace) -> Found:
     """Run a campaign; return its figures."""
     with TemporaryDirectory() as folder:
         via = Path(folder) / "via.json"
@@ -310,10 +316,9 @@ async def play(options: argparse.Namespace) -> dict[str, Any]:
                 nursery.cancel_scope.cancel()
         campaign.checker.finish()
         checked = check_events("daemons", trace_events(traces))
-        broken = [str(found) for found in checked.violations]
+        told = map(str, checked.violations)
+        broken = [f"daemons: {text}" for text in told if not text.startswith(_UNTRACED)]
         return {
-            "clients": options.clients,
-            "disasters": options.disasters,
             "sessions": campaign.sessions,
             "sent": campaign.sent,
             "to_many_groups": campaign.wide,
@@ -322,24 +327,6 @@ async def play(options: argparse.Namespace) -> dict[str, Any]:
             "messages": campaign.checker.messages,
             "views": campaign.checker.views,
             "compared": campaign.checker.compared,
-            "violations": campaign.checker.violations,
             "daemons_events": checked.events,
-            "daemons_violations": [text for text in broken if not text.startswith(_UNTRACED)][:20],
+            "violations": campaign.checker.violations + broken[:20],
         }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Play, print the figures as JSON; return 0 if all promises were kept."""
-    parser = argparse.ArgumentParser(prog="python -m tests.verification.campaigns.spread.campaign")
-    parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--groups", type=int, default=10)
-    parser.add_argument("--rate", type=float, default=200.0, help="messages a second, of all")
-    parser.add_argument("--disasters", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    found = trio.run(play, parser.parse_args(arguments))
-    print(json.dumps(found))
-    return 1 if found["violations"] or found["daemons_violations"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

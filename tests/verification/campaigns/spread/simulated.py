@@ -4,7 +4,7 @@ Each is a client's bytes behind the translation of its session, at a simulated d
 `traffic` draws it; they leave and join, crash and begin again. In the end all faults end, and what
 is sent then must arrive: to groups, and to the names of programs that have just been admitted.
 
-    python -m tests.verification.campaigns.history_seeds 1:200 --crowd spread
+    python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd spread
 """
 
 from collections.abc import Callable
