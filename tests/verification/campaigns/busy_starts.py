@@ -231,9 +231,13 @@ async def start_and_end(traces: Path, options: Namespace) -> Figures:
             daemon.stop()
         read = read_traces(traces)
         booted = {event.p for trace in read for event in trace if isinstance(event, Boot)}
-        if not campaign.ended_us.keys() <= booted:
-            figures.violations.append(f"no trace of {campaign.ended_us.keys() - booted}")
-        figures.transitional, figures.partings = find_partings(read, campaign.ended_us)
+        ended_us: dict[str, int] = {}
+        for start, at_us in campaign.ended_us.items():
+            found = {each for each in booted if each == start or each.startswith(f"{start}.")}
+            if len(found) != 1:
+                figures.violations.append(f"no one trace of {start}: {sorted(found)}")
+            ended_us |= dict.fromkeys(found, at_us)
+        figures.transitional, figures.partings = find_partings(read, ended_us)
     return figures
 
 
