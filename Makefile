@@ -66,10 +66,10 @@ costs: .venv/.test  ## what a message costs: steps, datagrams, bytes and calls, 
 	@$(PYTHON) -m tests.costs.table
 
 bench-check: .venv/.test  ## is it slower than recorded? figures by yardsticks; some minutes
-	@$(PYTHON) -m tests.verification.campaigns.guard.check
+	@$(PYTHON) -m tests.verification.campaigns guard.check
 
 bench-record: .venv/.test  ## write down how fast it is now, for bench-check
-	@$(PYTHON) -m tests.verification.campaigns.guard.check --record
+	@$(PYTHON) -m tests.verification.campaigns guard.check --record
 
 fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by coverage; or INPUTS each
 	@$(PYTHON) tests/verification/campaigns/fuzz/fuzz_decoders.py \
@@ -134,12 +134,12 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers
-	@$(PYTHON) -m tests.verification.campaigns.peers.bench --rounds $(ROUNDS)
-	@$(PYTHON) -m tests.verification.campaigns.peers.replay --rounds $(ROUNDS)
+	@$(PYTHON) -m tests.verification.campaigns peers.bench --rounds $(ROUNDS)
+	@$(PYTHON) -m tests.verification.campaigns peers.replay --rounds $(ROUNDS)
 
 performance: .venv/.peers  ## every figure of the pages on performance, ROUNDS (3) times; half an hour; resumes
 	@.ci/peers
-	@$(PYTHON) -m tests.verification.campaigns.performance --rounds $(ROUNDS)
+	@$(PYTHON) -m tests.verification.campaigns performance --rounds $(ROUNDS)
 
 browser-test: .venv/.test  ## pages in a real browser; installs Debian's chromium if you are root
 	@.ci/browser

@@ -23,6 +23,7 @@ from typing import Final
 from groupcomm_tools.terminal import say
 from tests.verification.campaigns.runner import (
     COMMAND,
+    INTERRUPTED,
     NOT_HERE,
     PASSED,
     VIOLATED,
@@ -86,6 +87,11 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "history_rate": (),
     "losses": (),
     "outdated_disks": (),
+    "guard.check": (),
+    "peers.bench": (),
+    "peers.replay": (),
+    "peers.shells": (),
+    "performance": (),
     "recorder_load": (),
     "specification": (),
     "vanished_hosts": (),
@@ -134,9 +140,19 @@ def main(arguments: Sequence[str]) -> int:
         return PASSED
     if arguments[0].startswith("-"):
         return run_usual(arguments)
-    # A shell that starts it in the background has it ignore ^C, which ends all its processes.
+    # Both end all processes; a shell that starts it in the background has it ignore ^C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    name, *rest = arguments
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    status = INTERRUPTED
+    try:
+        status = run_one(*arguments)
+    except* KeyboardInterrupt:
+        say("interrupted; everything that was started has been stopped")
+    return status
+
+
+def run_one(name: str, *rest: str) -> int:
+    """Run a campaign and print its result; return the exit status."""
     try:
         result = play(name, *rest)
     except NotHere as error:

@@ -33,8 +33,8 @@ from groupcomm.errors import GroupCommError
 
 PACKAGE: Final = "tests.verification.campaigns"
 COMMAND: Final = f"python -m {PACKAGE}"
-PASSED, VIOLATED, NOT_HERE = 0, 1, 2
-"""Exit statuses; wrong options, too, end with the last one."""
+PASSED, VIOLATED, NOT_HERE, INTERRUPTED = 0, 1, 2, 130
+"""Exit statuses; wrong options are the third one, too."""
 
 END_S: Final = 60.0
 """How long a campaign beyond its time limit may take to end its processes."""

@@ -4,11 +4,10 @@ Run by `make bench-check`, not by `make test`: it takes minutes, and checks by t
 if a figure is worse than its recorded spread allows, or a message was lost or wrong.
 """
 
-import argparse
 import json
 import statistics
-import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,12 @@ from typing import Any, Final
 
 import trio
 
+from groupcomm.host.option_types import whole_number
 from groupcomm_tools.bench.figures import Figures, machine
 from groupcomm_tools.bench.matrix import figure_of, rows_of
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import measure, open_daemons
+from groupcomm_tools.terminal import say
 from tests.verification.campaigns.guard.compare import (
     CHECK_ROUNDS,
     Verdict,
@@ -29,6 +30,7 @@ from tests.verification.campaigns.guard.compare import (
     too_wide,
 )
 from tests.verification.campaigns.guard.yardstick import chunks_per_s, datagrams_per_s, ping_us
+from tests.verification.campaigns.runner import Found, campaign, option
 
 RATIOS: Final = Path(__file__).with_name("ratios.json")
 DURATION_S: Final = 1.5
@@ -68,7 +70,7 @@ async def measure_ratios(names: Collection[str], rounds: int) -> tuple[Ratios, l
             after = await trio.to_thread.run_sync(yardstick)
             ratios[name].append(figure_of(figures) / statistics.mean((before, after)))
             told = f"round {number + 1} of {rounds}: {name} {figure_of(figures):,.0f}"
-            print(f"{told}, by {(before + after) / 2:,.0f}", file=sys.stderr, flush=True)
+            say(f"{told}, by {(before + after) / 2:,.0f}")
             if not figures.is_right:
                 wrong.append(f"{name}, round {number + 1}: messages lost, doubled or not as sent")
     return ratios, wrong
@@ -83,7 +85,7 @@ def record(rounds: int) -> list[str]:
     """Measure and write the ratios down, unless messages were wrong; in which runs they were."""
     ratios, wrong = trio.run(measure_ratios, YARDSTICKS, rounds)
     if wrong:
-        print("nothing was recorded", file=sys.stderr)
+        say("nothing was recorded")
         return wrong
     found = {
         "recorded": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -92,7 +94,7 @@ def record(rounds: int) -> list[str]:
     }
     RATIOS.write_text(json.dumps(found, indent=2) + "\n")
     if wide := too_wide(ratios):
-        print(f"spread too much: {', '.join(wide)}; is the machine busy?", file=sys.stderr)
+        say(f"spread too much: {', '.join(wide)}; is the machine busy?")
     return []
 
 
@@ -102,7 +104,7 @@ def check(recorded: Mapping[str, Any], rounds: int) -> tuple[list[Verdict], list
     ratios, wrong = trio.run(measure_ratios, YARDSTICKS, rounds)
     verdicts = compare(recorded["ratios"], ratios, DELAYS)
     if bad := [each.name for each in verdicts if not each.is_good]:
-        print(f"again: {', '.join(bad)}", file=sys.stderr)
+        say(f"again: {', '.join(bad)}")
         more, more_wrong = trio.run(measure_ratios, bad, rounds + 1)
         ratios = {name: ratios[name] + more.get(name, []) for name in ratios}
         verdicts = compare(recorded["ratios"], ratios, DELAYS)
@@ -110,45 +112,20 @@ def check(recorded: Mapping[str, Any], rounds: int) -> tuple[list[Verdict], list
     return verdicts, wrong
 
 
-def tell(recorded: Mapping[str, Any], verdicts: Sequence[Verdict], *, for_script: bool) -> None:
-    """Print how figures compare."""
-    if for_script:
-        head = {"machine": machine(), "recorded": recorded["recorded"]}
-        print(json.dumps({**head, "figures": as_json(verdicts)}))
-    else:
-        print(f"recorded {recorded['recorded']} on {recorded['machine']}")
-        print("\n".join(lines_of(verdicts)))
-    if recorded["machine"] != machine():
-        print(f"this is another machine: {machine()}; record its own ratios", file=sys.stderr)
-
-
-def main() -> int:
-    """Measure, then compare or record."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.verification.campaigns.guard.check",
-        description="measure figures by yardsticks and compare them with those recorded",
-        epilog="example: python -m tests.verification.campaigns.guard.check --rounds 5",
-    )
-    parser.add_argument("--record", action="store_true", help="write the ratios down instead")
-    parser.add_argument(
-        "--rounds", type=int, metavar="N", help=f"({CHECK_ROUNDS}, to record {RECORD_ROUNDS})"
-    )
-    parser.add_argument("--json", action="store_true", help="one object")
-    options = parser.parse_args()
-    if options.rounds is not None and options.rounds < 1:
-        parser.error(f"--rounds is {options.rounds}; it must be at least 1")
+@campaign(
+    option("record", False, "write the ratios down instead"),
+    option("rounds", type=whole_number(1), text=f"({CHECK_ROUNDS}, to record {RECORD_ROUNDS})"),
+)
+def run(options: Namespace) -> Found:
+    """Measure, then compare and print the table, or record."""
     if options.record:
-        wrong = record(options.rounds or RECORD_ROUNDS)
-        good = True
-    else:
-        recorded = json.loads(RATIOS.read_text())
-        verdicts, wrong = check(recorded, options.rounds or CHECK_ROUNDS)
-        tell(recorded, verdicts, for_script=options.json)
-        good = all(verdict.is_good for verdict in verdicts)
-    for each in wrong:
-        print(f"WRONG: {each}", file=sys.stderr)
-    return 0 if good and not wrong else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return {"violations": record(options.rounds or RECORD_ROUNDS)}
+    recorded = json.loads(RATIOS.read_text())
+    verdicts, wrong = check(recorded, options.rounds or CHECK_ROUNDS)
+    print(f"recorded {recorded['recorded']} on {recorded['machine']}")
+    print("\n".join(lines_of(verdicts)))
+    if recorded["machine"] != machine():
+        say(f"this is another machine: {machine()}; record its own ratios")
+    wrong += [f"{each.name} is worse, or not recorded" for each in verdicts if not each.is_good]
+    told = {"machine": machine(), "recorded": recorded["recorded"]}
+    return {**told, "figures": as_json(verdicts), "violations": wrong}

@@ -1,6 +1,6 @@
 """History of other systems and ours, in turn: replay, publishing until it is kept, restart.
 
-    python -m tests.verification.campaigns.peers.replay --rounds 3 --json figures.json
+    python -m tests.verification.campaigns peers.replay --rounds 3
 
 A daemon with an archive, NATS JetStream and Redis streams keep the same messages of 100 bytes in
 files. Ours and Redis sync a message before they say that it is there; JetStream does not. Clients
@@ -11,12 +11,12 @@ are in Python: ours, nats-py, and redis-py with hiredis. For each system:
 - `restart_ms`: from connecting until the first message behind a stored position has come.
 """
 
-import argparse
 import asyncio
 import json
 import statistics
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +33,7 @@ from groupcomm_tools.bench.figures import machine
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import ArchiveProcess
 from tests.verification.campaigns.peers.launching import not_installed, open_server, packages_of
+from tests.verification.campaigns.runner import Found, campaign, option
 
 GROUP: Final = "orders"
 DATA: Final = bytes(range(100))
@@ -258,26 +259,17 @@ def measure(messages: int, rounds: int, single: int) -> dict[str, list[Figures]]
     return found
 
 
-def main() -> None:
-    """Read the command line, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--messages", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--single", type=int, default=100, help="messages and restarts that are timed"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there, too")
-    options = parser.parse_args()
+@campaign(
+    option("messages", 200_000),
+    option("rounds", 3),
+    option("single", 100, "messages and restarts that are timed"),
+)
+def run(options: Namespace) -> Found:
+    """Measure, and print the table."""
     found = measure(options.messages, options.rounds, options.single)
     print(f"{machine()}; {options.messages:,} messages, {options.rounds} rounds, medians")
     print(f"{'':<18}{'replay /s':>14}{'durable ms':>14}{'restart ms':>14}")
     for name, rounds in found.items():
         medians = [statistics.median(each[key] for each in rounds) for key in rounds[0]]
         print(f"{name:<18}{medians[0]:>14,.0f}{medians[1]:>14,.2f}{medians[2]:>14,.2f}")
-    if options.json:
-        shape = {"machine": machine(), "messages": options.messages, "rounds": found}
-        options.json.write_text(json.dumps(shape, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    return {"machine": machine(), "rounds": found, "violations": []}

@@ -1,18 +1,19 @@
 """The cost of event loops for a lone message: bare relays with trio and without, and ours, in turn.
 
-    python -m tests.verification.campaigns.peers.shells --daemons 1 --rounds 5
-    python -m tests.verification.campaigns.peers.shells --ours old=../main --ours new=.,/bin/python3
+    python -m tests.verification.campaigns peers.shells --daemons 1 --rounds 5
+    python -m tests.verification.campaigns peers.shells --ours old=../main --ours new=.,/bin/python3
 
 Prints medians of all rounds, and medians of the ratios of single rounds to relays with trio; with
 `--relays none` to the first of ours.
 """
 
-import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +29,7 @@ from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import measure_programs, open_daemons
 from tests.verification.campaigns.peers.launching import Programs
 from tests.verification.campaigns.peers.plain_relays import MODULE as PLAIN
+from tests.verification.campaigns.runner import Found, campaign, option
 
 RELAYS: Final = {
     "relays: trio, programs: trio": (TRIO, TRIO),
@@ -90,47 +92,38 @@ def table(found: Mapping[str, Sequence[Measured]]) -> str:
     return "\n".join(lines)
 
 
-def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="Measure what event loops cost a lone message.")
-    parser.add_argument("--daemons", type=int, default=3, metavar="N", help="(3)")
-    parser.add_argument("--rate", type=float, default=200.0, metavar="R", help="(200)")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(3)")
-    parser.add_argument("--duration-s", type=float, default=2.0, metavar="S", help="(2)")
-    parser.add_argument(
-        "--ours",
-        action="append",
-        default=[],
-        metavar="NAME=FOLDER[,PYTHON]",
-        help="daemons and programs of this checkout, with this interpreter; again for several",
-    )
-    parser.add_argument("--relays", choices=("all", "trio", "none"), default="all", help="(all)")
-    parser.add_argument("--blocking", action="store_true", help="ours with blocking programs, too")
-    parser.add_argument(
-        "options", nargs="*", metavar="OPTION", help="behind --: of groupcomm bench, for ours"
-    )
-    return parser.parse_args(arguments)
-
-
-def systems(options: argparse.Namespace, plan: Plan) -> dict[str, Callable[[], Measured]]:
+def systems(options: Namespace, plan: Plan) -> dict[str, Callable[[], Measured]]:
     """Return the measurements of each round, by name."""
     found: dict[str, Callable[[], Measured]] = {}
     for name, modules in RELAYS.items():
         if options.relays == "all" or (options.relays == "trio" and name == BASE):
             found[name] = lambda modules=modules: measure_relays(plan, *modules)  # type: ignore[misc]
-    for text in options.ours or ["ours=."]:
+    for text in options.ours:
         name, _, where = text.partition("=")
         folder, _, python = where.partition(",")
-        args = plan, Path(folder).resolve(), python or sys.executable, options.options
+        args = plan, Path(folder).resolve(), python or sys.executable, shlex.split(options.bench)
         found[name] = lambda args=args: measure_ours(*args)  # type: ignore[misc]
     if options.blocking:
         found["ours, programs: blocking"] = lambda: measure_blocking(plan)
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@campaign(
+    option("daemons", 3),
+    option("rate", 200.0),
+    option("rounds", 3),
+    option("duration_s", 2.0),
+    option(
+        "ours",
+        ("ours=.",),
+        "NAME=FOLDER[,PYTHON]: daemons and programs of these checkouts, with this interpreter",
+    ),
+    option("relays", "all", choices=("all", "trio", "none")),
+    option("blocking", False, "ours with blocking programs, too"),
+    option("bench", "", "options of groupcomm bench, for ours, behind ="),
+)
+def run(options: Namespace) -> Found:
     """Measure all in turn, and print the table."""
-    options = options_of(arguments)
     plan = Plan(
         daemons=options.daemons,
         receivers=options.daemons,
@@ -144,8 +137,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(machine())
     print(f"{plan.daemons} daemons, {plan.receivers} receivers, {plan.rate:g}/s")
     print(table(found))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {"machine": machine(), "rounds": found, "violations": []}

@@ -131,7 +131,9 @@ def test_only_ours_decides_about_the_status() -> None:
 
 
 def test_options_choose_systems_rounds_and_time() -> None:
-    options = bench.options_of(["--rounds", "5", "--duration-s", "0.5", "--only", "nats,corosync"])
+    options = bench.run.read(
+        "", ["--rounds", "5", "--duration-s", "0.5", "--only", "nats", "corosync"]
+    )
     three, one = arrangements(options.duration_s, options.only)
     assert options.rounds == 5
     assert {plan.duration_s for plan in (*three.plans, *one.plans)} == {0.5}
@@ -147,7 +149,7 @@ def test_options_choose_systems_rounds_and_time() -> None:
 )
 def test_wrong_options_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        bench.main(words)
+        bench.run.read("", words)
     assert ended.value.code == 2
     assert words[0] in capsys.readouterr().err
 

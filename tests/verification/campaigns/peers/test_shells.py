@@ -8,7 +8,7 @@ from tests.verification.campaigns.peers.shells import (
     RELAYS,
     measure_blocking,
     measure_relays,
-    options_of,
+    run,
     table,
 )
 
@@ -44,10 +44,10 @@ def test_a_ratio_is_the_median_of_those_to_the_relays_of_the_same_round() -> Non
 
 
 def test_options_name_checkouts_and_interpreters() -> None:
-    words = ["--ours", "old=../main,python3.13", "--rate", "2000", "--", "--level", "safe"]
-    options = options_of(words)
+    words = ["--ours", "old=../main,python3.13", "--rate", "2000", "--bench=--level safe"]
+    options = run.read("", words)
     assert options.ours == ["old=../main,python3.13"]
-    assert (options.rate, options.options) == (2000.0, ["--level", "safe"])
+    assert (options.rate, options.bench) == (2000.0, "--level safe")
 
 
 def test_without_relays_a_ratio_is_that_to_the_first_of_ours() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from groupcomm.errors import GroupCommError
 from tests.verification.campaigns.peers.test_bench import RIGHT
-from tests.verification.campaigns.performance import __main__ as command
+from tests.verification.campaigns.performance import campaign as command
 from tests.verification.campaigns.performance import pages, records, text
 from tests.verification.campaigns.performance.blocks import PICTURES, blocks
 from tests.verification.campaigns.performance.figures import FIGURES
@@ -41,7 +41,7 @@ def rendered() -> dict[Path, str]:
 
 @pytest.mark.parametrize("path", [*PAGES, *PICTURE_FILES], ids=str)
 def test_what_is_generated_is_what_the_file_of_figures_renders(path: Path) -> None:
-    """After a change: `python -m tests.verification.campaigns.performance --render`."""
+    """After a change: `python -m tests.verification.campaigns performance --render`."""
     assert path.read_text() == rendered()[path]
 
 
@@ -275,11 +275,11 @@ def test_wrong_messages_are_no_figures() -> None:
 def test_options_choose_parts_and_wrong_ones_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert command.options_of(["--only", "levels,total"]).only == ["levels", "total"]
+    assert command.run.read("", ["--only", "levels", "total"]).only == ["levels", "total"]
     with pytest.raises(SystemExit) as ended:
-        command.main(["--only", "levels,gone"])
+        command.run.read("", ["--only", "levels", "gone"])
     assert ended.value.code == 2
-    assert "'gone' is none of" in capsys.readouterr().err
+    assert "invalid choice: 'gone'" in capsys.readouterr().err
 
 
 def test_amounts_and_ratios_have_few_digits() -> None:
