@@ -55,11 +55,6 @@ class Row:
     failed: tuple[str, ...]
     differing: tuple[str, ...]
 
-    @property
-    def is_well(self) -> bool:
-        """Return whether nothing was found, and no view came of the attacker."""
-        return not self.failed and not self.differing
-
     def __str__(self) -> str:
         without = "-" if self.without is None else self.without
         told = f"{self.role:11} {self.suite:5} {self.seeds:6} {self.views:6} {without:>8}"

@@ -226,8 +226,6 @@ async def start_and_end(traces: Path, options: Namespace) -> Figures:
             except* GroupCommError as errors:
                 figures.violations += [str(error) for error in errors.exceptions]
         for daemon in cluster.daemons.values():
-            if options.logs:
-                Path(options.logs, daemon.log.name).write_bytes(daemon.log.read_bytes())
             daemon.stop()
         read = read_traces(traces)
         booted = {event.p for trace in read for event in trace if isinstance(event, Boot)}
@@ -247,7 +245,6 @@ async def start_and_end(traces: Path, options: Namespace) -> Figures:
     option("rounds", 100, "restarts"),
     option("burners", 2, "burnt cores"),
     option("rate", 20.0, "messages a second of each"),
-    option("logs", text="copy the daemons' logs to this folder"),
     option("traces", text="keep the traces in this folder, which is empty"),
 )
 async def run(options: Namespace) -> Found:

@@ -195,10 +195,10 @@ class Campaign:
     def _archive(self, name: str) -> ArchiveProcess:
         return ArchiveProcess(self._address[name], self._folder / name, [GROUP])
 
-    def round(self, victim: str, *, parts: bool) -> None:
+    def round(self, victim: str) -> None:
         """Let the subscriber live for a while, and kill an archive meanwhile."""
         rng = self._rng
-        if parts and rng.random() < 0.3:
+        if rng.random() < 0.3:
             alone = rng.choice(NAMES)
             self._cluster.partition(alone, NAMES.replace(alone, ""))
             self.partitions += 1
@@ -231,7 +231,6 @@ class Campaign:
     option("rounds", 20),
     option("rate", 600.0, "messages a second, of all"),
     option("seed", 1),
-    option("no_partitions", False),
 )
 def run(options: Namespace) -> Found:
     """Run it; return the results."""
@@ -250,7 +249,7 @@ def run(options: Namespace) -> Found:
             for n, name in enumerate(NAMES)
         ]
         for number in range(rounds):
-            campaign.round(NAMES[number % len(NAMES)], parts=not options.no_partitions)
+            campaign.round(NAMES[number % len(NAMES)])
             say(
                 f"{number + 1} of {rounds}: {len(reading.keys)} events,"
                 f" {len(reading.gaps)} gaps, caught up {reading.caught_up} times"

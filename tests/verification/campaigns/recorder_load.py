@@ -36,12 +36,11 @@ CALM_S = 60.0
     option("daemons", 1),
     option("receivers", 1),
     option("size", 100, "bytes of a message"),
-    option("folder", text="where the log is put meanwhile"),
 )
 async def run(options: Namespace) -> Found:
     """Run it; return the results."""
     names = [chr(ord("a") + number) for number in range(options.daemons)]
-    with TemporaryDirectory(prefix="groupcomm-", dir=options.folder) as folder:
+    with TemporaryDirectory(prefix="groupcomm-") as folder:
         log = Path(folder) / "log"
         policy = 'slow_receivers = "block"'
         async with LocalCluster(names, clients=policy) as cluster, trio.open_nursery() as nursery:

@@ -23,12 +23,18 @@ from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import Program, until
 from tests.verification.campaigns.runner import Found, campaign, option
-from tests.verification.campaigns.shared_work_parted import run_parted
+from tests.verification.campaigns.shared_work_parted import (
+    BYTES,
+    PATIENCE_S,
+    SENT_AT_ONCE,
+    run_parted,
+)
 from tests.verification.campaigns.shared_work_program import RECORD
 
 NAMES: Final = ("alfa", "bravo", "charlie")
-SENT_AT_ONCE: Final = 500
-PATIENCE_S: Final = 120.0
+BACKLOG: Final = 5000
+"""The most jobs that are not done yet."""
+
 REPORT_S: Final = 10.0
 
 
@@ -63,13 +69,11 @@ class Shop:
 
     async def send(self, connection: Connection, watcher: Worker, rest: int, sent: int) -> None:
         """Send jobs, as fast as they are done: few of them wait at a time."""
-        options = self.options
+
         queue = watcher.sharing.queue
-        body = bytes(options.bytes)
+        body = bytes(BYTES)
         while rest:
-            await watcher.driver.until(
-                lambda: watcher.is_current and len(queue.jobs) < options.backlog
-            )
+            await watcher.driver.until(lambda: watcher.is_current and len(queue.jobs) < BACKLOG)
             count = min(rest, SENT_AT_ONCE)
             jobs = [b"%08d" % (sent + each) + body for each in range(count)]
             await connection.multicast_many("jobs", jobs[:-1])
@@ -211,8 +215,6 @@ def check(shop: Shop, aside: int) -> dict[str, Any]:
     option("kills", 50),
     option("seed", 1),
     option("at_once", 64, "limit of a worker"),
-    option("backlog", 5000, "jobs that are not done yet"),
-    option("bytes", 92, "of a job, behind its number"),
     option("work_s", 0.0, "time that jobs take"),
     option("deadline_s", 20.0),
     option("waiting", type=int, text="part the network while so many jobs wait, and kill nobody"),

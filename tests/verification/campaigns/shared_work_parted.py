@@ -26,6 +26,9 @@ APART: Final = 500
 """The jobs that each part gets while the network is parted."""
 
 SENT_AT_ONCE: Final = 500
+BYTES: Final = 92
+"""Of a job, behind its number."""
+
 PATIENCE_S: Final = 120.0
 
 
@@ -90,7 +93,7 @@ async def run_parted(options: Namespace) -> dict[str, Any]:
                 )
                 watchers[name] = Watcher(await stack.enter_async_context(work))
             every = list(watchers.values())
-            await send(senders["a"], 0, jobs, options.bytes)
+            await send(senders["a"], 0, jobs, BYTES)
             await until("all know", lambda: all(w.knows(jobs) for w in every), PATIENCE_S)
             say(f"{jobs} jobs wait")
             cluster.partition(CUT_OFF, NAMES.replace(CUT_OFF, ""))
@@ -100,8 +103,8 @@ async def run_parted(options: Namespace) -> dict[str, Any]:
                 lambda: alone.members() == 1 and watchers["a"].members() == len(NAMES) - 1,
                 PATIENCE_S,
             )
-            await send(senders["a"], jobs, APART, options.bytes)
-            await send(senders[CUT_OFF], jobs + APART, APART, options.bytes)
+            await send(senders["a"], jobs, APART, BYTES)
+            await send(senders[CUT_OFF], jobs + APART, APART, BYTES)
             await until("both know", lambda: alone.knows(jobs + APART), PATIENCE_S)
             for watcher in every:
                 watcher.sent.clear()
