@@ -33,7 +33,7 @@ from groupcomm_tools.local_cluster import ClusterError
 from groupcomm_tools.terminal import say
 from tests.groupcommd.growing import GrowingCluster
 from tests.verification.campaigns.programs import until
-from tests.verification.campaigns.runner import Found, campaign, option
+from tests.verification.campaigns.runner import PACKAGE, Found, campaign, option
 
 GROUP: Final = "load"
 STAY: Final = "abc"
@@ -434,10 +434,10 @@ async def kill_in_clusters(times: int, seed: int, clusters: int) -> dict[str, An
 
     async def kill(share: int, seed: int) -> None:
         words = ["--daemons", "0", "--clusters", "1", "--kills", f"{share}", "--seed", f"{seed}"]
-        command = [sys.executable, "-m", "tests.verification.campaigns.growing", *words]
+        command = [sys.executable, "-m", PACKAGE, "growing", *words]
         ended = await trio.run_process(command, capture_stdout=True, check=False)
         found = json.loads(ended.stdout.splitlines()[-1])
-        kills.update(found["kills"])
+        kills.update(found.get("figures", {}).get("kills", {}))
         violations.extend(found["violations"])
 
     async with trio.open_nursery() as nursery:

@@ -42,6 +42,16 @@ def test_each_campaign_is_listed() -> None:
     assert declared == USUAL.keys()
 
 
+def test_a_module_that_is_run_by_itself_can_be() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        for name in re.findall(
+            r'"-m", "(tests\.verification\.campaigns\.[\w.]+)"', path.read_text()
+        ):
+            module = ROOT.joinpath(*name.split("."))
+            run = module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
+            assert '__name__ == "__main__"' in run.read_text(), (path, name)
+
+
 def test_what_is_documented_can_be_run() -> None:
     told = documented()
     assert len(told) > 50
