@@ -66,10 +66,6 @@ EQUIVALENT: Final[dict[str, str]] = {
     " packets[early[place]].time if place < len(early) else time + 1": (
         "without a packet behind it any limit above the stamp is the same"
     ),
-    "groupcomm/order/chain.py Chain.resolve_causes: and, or: packet.vector is not None and"
-    " packet.agreed is not None  ->  packet.vector is not None or packet.agreed is not None": (
-        "a packet has both or none"
-    ),
     "groupcomm/order/horizons.py Blocks.__init__: constant: 0  ->  1 in"
     " self._last: list[tuple[int, int]] = [(0, 0)] * rings": (
         "the place of a notice is not read as long as its value is 0"

@@ -74,6 +74,6 @@ def test_a_call_of_the_class_above_can_be_dropped(functions: LoadedFunctions) ->
     found = next(text for place, text in mutated if place.text == "super().begin_step(now)")
     functions.replace(PROTECTION, found)
     idle = SimpleNamespace(due=inf, next_at=inf)
-    some = SimpleNamespace(_sealer=idle, _exchange=idle, now=0.0)
+    some = SimpleNamespace(_sealer=idle, _exchange=idle, _erase_at=inf, now=0.0)
     IdentityProtection.begin_step(cast(IdentityProtection, some), 5.0)
     assert some.now == 0.0, "the class above would have set it"
