@@ -140,9 +140,6 @@ def main(arguments: Sequence[str]) -> int:
         return PASSED
     if arguments[0].startswith("-"):
         return run_usual(arguments)
-    # Both end all processes; a shell that starts it in the background has it ignore ^C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     status = INTERRUPTED
     try:
         status = run_one(*arguments)
@@ -166,4 +163,7 @@ def run_one(name: str, *rest: str) -> int:
 
 
 if __name__ == "__main__":
+    # Both end all processes; a shell that starts it in the background has it ignore ^C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     sys.exit(main(sys.argv[1:]))
