@@ -41,6 +41,15 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 
 @pytest.fixture(scope="module", autouse=True)
+def signals_are_left_alone() -> Iterator[None]:
+    """Fail if a test leaves a handler of signals: later ones of the process would have it, too."""
+    numbers = signal.SIGTERM, signal.SIGHUP
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+@pytest.fixture(scope="module", autouse=True)
 def warm_commands(request: pytest.FixtureRequest) -> None:
     """Start the process that forks archives and recorders before programs of the tests connect.
 
