@@ -173,8 +173,7 @@ class Plausibility:
             )
 
     def _check_rows(self, token: Token) -> None:
-        if token.hop > self._ring.monitor.hop + MOST_HOPS:
-            self._check_hop(token.hop)
+        self._check_hop(token.hop)
         if token.clock > self._latest.limit:
             self._latest.check(token.clock)
         ring, last, sent = self._own_ring, token.last, 0
@@ -215,8 +214,7 @@ class Plausibility:
             raise ProtocolViolation(
                 "sender", f"daemon {sender} says that {notice.holder} has the token"
             )
-        if notice.hop > self._ring.monitor.hop + MOST_HOPS:
-            self._check_hop(notice.hop)
+        self._check_hop(notice.hop)
         latest = max(notice.horizon, *notice.frontiers)
         if latest > self._latest.limit:
             self._latest.check(latest)

@@ -209,12 +209,16 @@ class SessionOutput:
             if len(connections) > most:
                 self.rest.appendleft((connections[most:], frame, droppable))
                 connections = connections[:most]
-            self.frames += len(connections)
-            for connection in connections:
-                session = self.by_connection.get(connection)
-                if session is not None:
-                    self.push(session, frame, droppable)
+            self._push_all(connections, frame, droppable)
         return not self.rest
+
+    def _push_all(self, connections: list[int], frame: tuple[Raw, ...], droppable: bool) -> None:
+        """Send a frame to sessions; this step has room for all of them."""
+        self.frames += len(connections)
+        for connection in connections:
+            session = self.by_connection.get(connection)
+            if session is not None:
+                self.push(session, frame, droppable)
 
     def fan_out(
         self, connections: list[int], frame: tuple[Raw, ...], droppable: bool = False
@@ -223,12 +227,8 @@ class SessionOutput:
         if self.rest or self.frames + len(connections) > STEP_FRAMES:
             self.rest.append((connections, frame, droppable))
             self.go_on()
-            return
-        self.frames += len(connections)
-        for connection in connections:
-            session = self.by_connection.get(connection)
-            if session is not None:
-                self.push(session, frame, droppable)
+        else:
+            self._push_all(connections, frame, droppable)
 
     def note_wishes(self, session: DaemonSession) -> None:
         """Note the frames that a session asks for in its HELLO."""
