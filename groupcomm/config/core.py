@@ -125,6 +125,7 @@ class Windows:
 
     visit_bytes: int = 256 * 1024  # new packets of one handling of the token, at the beginning
     ring_bytes: int = 2 * 1024 * 1024  # new packets of one rotation, for all daemons
+    ahead_bytes: int = 768 * 1024  # packets that some daemon of the ring does not hold, of all
     repair_bytes: int = 256 * 1024  # retransmissions of one handling of the token
     stream_packets: int = 8192  # numbered packets that some daemon of the view does not hold yet
     stream_bytes: int = 8 * 1024 * 1024  # the bytes of these packets, if they are full

@@ -15,7 +15,7 @@ from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.packet_size import SEALED_BYTES, PacketSize
 from groupcomm.wire.data import DataPacket
 
-BUNDLE_PACKET_BYTES: Final = 30_000
+BUNDLE_PACKET_BYTES: Final = 60_000
 """A bundle fills at most a packet of this size: it is not cut again where segments are lost."""
 
 MOST_KEPT: Final = 64

@@ -1,10 +1,13 @@
 """Flow control of one ring: limits the packets that one handling of the token may number.
 
-Pure. ``now`` is in seconds. Three limits apply:
+Pure. ``now`` is in seconds. Four limits apply:
 
 - Each daemon has a window, which adapts its size.
 - All windows of a ring together are limited by `ring_bytes`. Daemons that want more share it
   equally: each may use the part that the others leave, and never gets less than its share.
+- The packets that some daemon of the ring does not hold yet have `ahead_bytes` at most, of which
+  each daemon that numbers some has its part. A daemon whose program is slow reports no progress,
+  so this is the queue before a slow program.
 - The stream may be ahead of another ring by two bandwidth-delay products of the packets that this
   ring gets whole, and by more headers of packets that stay in their own ring.
 """
@@ -186,6 +189,8 @@ class FlowControl:
     """The windows of one daemon, and the progress of the other rings in this ring's stream.
 
     Attributes:
+        ahead: number and bytes of this daemon's packets that some daemon of the ring may lack.
+        ahead_bytes: their sum.
         blocked: a client of this daemon is slow, and all senders must wait for it.
         reported: the numbers that this daemon has reported last; see `to_report`.
         window: the bytes that this daemon may number from one arrival of the token to the next.
@@ -199,6 +204,8 @@ class FlowControl:
         "_size",
         "_stream",
         "_windows",
+        "ahead",
+        "ahead_bytes",
         "blocked",
         "reported",
         "window",
@@ -215,6 +222,8 @@ class FlowControl:
         self._local_only: list[int] = []  # numbers of packets that stay in this ring, rising
         self._local_only_before = 0  # number of earlier ones, all held by all other rings
         self._stream = stream
+        self.ahead = deque[tuple[int, int]]()
+        self.ahead_bytes = 0
         self.reported: list[int] = []
         self.blocked = False
         self.window = Window(windows.visit_bytes, windows.ring_bytes)
@@ -272,25 +281,31 @@ class FlowControl:
 
     # ---- the token ----
 
-    def _keeps_up(self, token: Token) -> bool:
-        """Return whether all daemons, of all rings, hold enough for more to be numbered."""
-        windows, ahead = self._windows, token.last - token.held_by_all(self._stream.ring)
+    def budget(self, token: Token, row: Row) -> int:
+        """Return the number of bytes that the holder, whose row this is, may number in this
+        round; 0 or less if none."""
+        windows, held = self._windows, token.held_by_all(self._stream.ring)
         # A slow receiver makes its daemon keep the bytes of packets, so fewer large ones are
         # allowed.
         most = min(windows.stream_packets, -(-windows.stream_bytes // self._size.usual))
-        return ahead < most and (not self._remote or self.may_number(token.last))
-
-    def budget(self, token: Token, row: Row) -> int:
-        """Return the number of bytes that the holder, whose row this is, may number in this
-        round."""
-        if not self._keeps_up(token):
+        if token.last - held >= most or (self._remote and not self.may_number(token.last)):
             return 0
-        most = self._windows.ring_bytes
+        most = windows.ring_bytes
         senders = 1
         for other in token.rows:
             senders += other is not row and other.sent > 0
         share = max(most - (token.burst - row.sent), most // senders)
-        return min(self.window.bytes, share) - row.sent
+        return min(min(self.window.bytes, share) - row.sent, self._room(held, senders))
+
+    def _room(self, held: int, senders: int) -> int:
+        """Return the bytes that may be numbered now, as the ring holds packets up to `held`.
+
+        What is ahead of the slowest receiver waits: at 100 MB/s a megabyte takes 10 ms.
+        """
+        ahead = self.ahead
+        while ahead and ahead[0][0] <= held:
+            self.ahead_bytes -= ahead.popleft()[1]
+        return max(self._windows.ahead_bytes // senders, self._size.usual) - self.ahead_bytes
 
     def token_returned(self, token: Token, row: Row, now: float) -> None:
         """Note that the token is back at the daemon whose row this is: its last burst is over."""

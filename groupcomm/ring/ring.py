@@ -434,13 +434,16 @@ class Ring:
 
     def _number(self, token: Token, budget: int, now: float, *, far: bool) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""
-        row = token.rows[self._place]
+        row, flow = token.rows[self._place], self.flow
         packets = self._packer.fill(token.last, budget, self._context.causes, far=far)
         for packet in packets:
-            row.sent += len(packet.raw)
-            token.burst += len(packet.raw)
+            size = len(packet.raw)
+            row.sent += size
+            token.burst += size
+            flow.ahead.append((packet.number, size))
+            flow.ahead_bytes += size
             if packet.local_only:
-                self.flow.note_local_only(packet.number)
+                flow.note_local_only(packet.number)
             self._context.originate(packet)
         if packets:
             self._lingering.note_packet(now)

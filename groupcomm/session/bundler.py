@@ -296,7 +296,7 @@ def names_bytes(groups: tuple[str, ...]) -> int:
     return size
 
 
-PART_BYTES: Final = 128 * 1024
+PART_BYTES: Final = 256 * 1024
 """The bytes of many messages that are queued before a write: about as many as a socket accepts."""
 
 

@@ -89,7 +89,7 @@ class SessionLimits:
 
     unreliable_drop_bytes: int = 4 * 1024 * 1024  # pending output; UNRELIABLE is dropped above it
     output_cap_bytes: int = 2 * MAX_MESSAGE_BYTES  # one message with its heads, and a window
-    backlog_cap_bytes: int = 64 * 1024  # bundles without a number; more would only wait
+    backlog_cap_bytes: int = 192 * 1024  # bundles without a number; more would only wait
     block_bytes: int | None = None  # pending output above which all senders wait; None: never
     block_s: float = 10.0  # a client for which senders wait this long is disconnected
     session_timeout_s: float = 10.0  # a client that is silent for this long is gone; 0: never

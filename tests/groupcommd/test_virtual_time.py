@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from groupcomm.config.core import Windows
 from groupcomm.errors import SessionEnded
 from groupcomm.events import DaemonView, Message
 from groupcomm.level import ServiceLevel
@@ -122,11 +123,14 @@ async def test_a_daemon_that_leaves_waits_for_its_programs_but_not_long(
 NO_TIMEOUT = "session_timeout_s = 0"
 """Programs send heartbeats by the real clock, which stands still here."""
 
+FAR_AHEAD = f"{NO_TIMEOUT}\n[windows]\nahead_bytes = 8_000_000"
+"""Senders have sent all, and left, before a program reads a part of what waits for it."""
+
 
 async def test_a_program_that_holds_all_up_is_cut_off_in_time(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
-    limits = f'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30\n{NO_TIMEOUT}'
+    limits = f'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30\n{FAR_AHEAD}'
     async with virtual_daemons(tmp_path, "a", limits) as daemons, connect_to(daemons, "a") as slow:
         await slow.join("g")
         async with connect_to(daemons, "a") as sender:
@@ -141,11 +145,31 @@ async def test_a_program_that_holds_all_up_is_cut_off_in_time(
                 pass
 
 
+async def test_what_waits_before_a_slow_program_is_bounded_beside_its_own_limit(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    """Its daemon reports no progress, and the sender's daemon stops once `ahead_bytes` wait."""
+    limits = f'slow_receivers = "block"\nblock_bytes = 100_000\n{NO_TIMEOUT}'
+    async with (
+        virtual_daemons(tmp_path, "a", limits) as daemons,
+        connect_to(daemons, "a") as sender,
+        connect_to(daemons, "a") as slow,
+        trio.open_nursery() as nursery,
+    ):
+        await slow.join("g")
+        nursery.start_soon(sender.multicast_many, "g", [bytes(1000)] * 20_000)
+        await trio.sleep(5)
+        sessions = daemons["a"].service.core.sessions.by_connection.values()
+        unread = max(session.output_bytes for session in sessions)
+        assert 100_000 < unread < 2 * Windows().ahead_bytes
+        nursery.cancel_scope.cancel()
+
+
 async def test_whoever_else_holds_all_up_is_cut_off_in_time_too(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
     """It began later, and nothing is said to it after the first one has had to go."""
-    limits = f'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30\n{NO_TIMEOUT}'
+    limits = f'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30\n{FAR_AHEAD}'
     async with (
         virtual_daemons(tmp_path, "a", limits) as daemons,
         connect_to(daemons, "a") as first,

@@ -102,7 +102,7 @@ class ClientsTable:
     tokens: str | None = None
     quotas: Quotas = attrs.field(factory=Quotas)
     slow_receivers: str = "drop"
-    block_bytes: int = 4 * 1024 * 1024
+    block_bytes: int = 256 * 1024
     block_s: float = SessionLimits().block_s
     output_cap_bytes: int = SessionLimits().output_cap_bytes
     unreliable_drop_bytes: int = SessionLimits().unreliable_drop_bytes

@@ -48,7 +48,7 @@ MAX_HALF_OPEN: Final = 64
 REFUSED_S: Final = 1.0
 """A refused program has this time to read the reason; a reset would overtake the reason."""
 
-BUFFER_BYTES: Final = 1024 * 1024
+BUFFER_BYTES: Final = 256 * 1024
 """Requested for unix sockets, so that a program's output goes there in few pieces."""
 
 _READING: Final = trio.CapacityLimiter(4)  # threads that read tokens; others write the state

@@ -120,6 +120,29 @@ def test_the_stream_is_ahead_by_bytes_or_by_packets_whichever_is_less() -> None:
         assert limits.budget(token, token.rows[0]) == 0
 
 
+def test_what_the_ring_does_not_hold_yet_has_so_many_bytes_and_each_sender_its_part() -> None:
+    limits, token = one_ring(Windows(ahead_bytes=10_000))
+    assert limits.budget(token, token.rows[0]) == 10_000
+    for token.last in (1, 2):
+        limits.ahead.append((token.last, 3000))
+        limits.ahead_bytes += 3000
+    assert limits.budget(token, token.rows[0]) == 4000
+    for row in token.rows:
+        row.held = [1]
+    assert limits.budget(token, token.rows[0]) == 7000, "the first packet is held by all"
+    token.rows[1].sent = token.burst = 1
+    assert limits.budget(token, token.rows[0]) == 2000, "of half as much"
+    token.rows[2].held = [0]
+    limits.ahead.append((3, 90_000))
+    limits.ahead_bytes += 90_000
+    assert limits.budget(token, token.rows[0]) < 0
+
+
+def test_a_packet_may_always_be_ahead() -> None:
+    limits, token = one_ring(Windows(ahead_bytes=1))
+    assert limits.budget(token, token.rows[0]) >= 1340
+
+
 def test_the_window_grows_when_the_token_is_back_and_the_burst_is_over() -> None:
     limits, token = one_ring(Windows(visit_bytes=80_000))
     row = token.rows[0]
