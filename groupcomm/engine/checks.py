@@ -9,7 +9,7 @@ A value that a correct daemon would have refused itself is its sender's fault. A
 sender may have adopted from another daemon is a contradiction, for which no daemon is blamed.
 """
 
-from typing import Final
+from typing import Final, Never
 
 from groupcomm.clocks.ring_clock import LatestTime
 from groupcomm.config.view import View
@@ -173,7 +173,8 @@ class Plausibility:
             )
 
     def _check_rows(self, token: Token) -> None:
-        self._check_hop(token.hop)
+        if token.hop > self._ring.monitor.hop + MOST_HOPS:
+            self._refuse_hop(token.hop)
         if token.clock > self._latest.limit:
             self._latest.check(token.clock)
         ring, last, sent = self._own_ring, token.last, 0
@@ -193,11 +194,8 @@ class Plausibility:
                 "token", f"a burst of {token.burst} bytes, and its rows add up to {sent}"
             )
 
-    def _check_hop(self, hop: int) -> None:
-        if hop > self._ring.monitor.hop + MOST_HOPS:
-            raise ProtocolViolation(
-                "hop", f"hop {hop} is too far ahead of {self._ring.monitor.hop}"
-            )
+    def _refuse_hop(self, hop: int) -> Never:
+        raise ProtocolViolation("hop", f"hop {hop} is too far ahead of {self._ring.monitor.hop}")
 
     def _check_range(self, ring: int, first: int, last: int) -> None:
         stream = self._streams[ring]
@@ -214,7 +212,8 @@ class Plausibility:
             raise ProtocolViolation(
                 "sender", f"daemon {sender} says that {notice.holder} has the token"
             )
-        self._check_hop(notice.hop)
+        if notice.hop > self._ring.monitor.hop + MOST_HOPS:
+            self._refuse_hop(notice.hop)
         latest = max(notice.horizon, *notice.frontiers)
         if latest > self._latest.limit:
             self._latest.check(latest)
@@ -243,7 +242,8 @@ class Plausibility:
         """Raise ProtocolViolation if a daemon asks for another one, or with an impossible hop."""
         if request.daemon != sender:
             raise ProtocolViolation("sender", f"daemon {sender} asks for {request.daemon}")
-        self._check_hop(request.hop)
+        if request.hop > self._ring.monitor.hop + MOST_HOPS:
+            self._refuse_hop(request.hop)
 
     def check_given(self, number: int) -> None:
         """Raise Contradiction if no daemon can have given a number of this ring."""

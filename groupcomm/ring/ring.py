@@ -629,12 +629,13 @@ class Ring:
         if not self._single:
             missing_at = min(missing_at, self._missing_deadline())
         waits = self._packer.source.size > 0
-        monitor.step(
-            now,
-            wanted=self._wants_token(waits=waits, something_is_missing=missing_at <= now),
-            urgent=waits or self._gap_at <= now,
-            missing_at=missing_at,
-        )
+        wanted = missing_at <= now or (waits and self._may_number())
+        # A circulating token collects frontiers; frontiers that it missed appear once it rests.
+        if not (wanted or waits) and monitor.at_rest:
+            noted, own = self._noted_frontier, self._blocks.least
+            wanted = noted < own and self._context.safe_waits(noted, own)
+        urgent = waits or self._gap_at <= now
+        monitor.step(now, wanted=wanted, urgent=urgent, missing_at=missing_at)
 
     def _time_gap(self, now: float) -> None:
         """Time how long packets of this ring's stream are missing while the token lingers.
@@ -661,16 +662,6 @@ class Ring:
         if self._context.holds_packets:
             deadline = min(deadline, self.notices.missed_at())
         return deadline
-
-    def _wants_token(self, *, waits: bool, something_is_missing: bool) -> bool:
-        """Return whether this daemon needs the token, to number or to collect frontiers."""
-        if something_is_missing or (waits and self._may_number()):
-            return True
-        # A circulating token collects frontiers; frontiers that it missed appear once it rests.
-        if waits or not self.monitor.at_rest:
-            return False
-        noted, own = self._noted_frontier, self._blocks.least
-        return noted < own and self._context.safe_waits(noted, own)
 
     def _may_number(self) -> bool:
         """Return whether the waiting bundles may be numbered, as far as is known here."""

@@ -84,7 +84,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     "groupcomm/ring/ring.py Ring._handle_token: comparison: budget > 0  ->  budget >= 0": (
         "without a budget nothing is numbered"
     ),
-    "groupcomm/ring/ring.py Ring._wants_token: comparison: noted < own  ->  noted <= own": (
+    "groupcomm/ring/ring.py Ring._watch: comparison: noted < own  ->  noted <= own": (
         "no SAFE packet is stamped after a time and up to the same time"
     ),
     "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
