@@ -289,7 +289,7 @@ BROKEN = {
     "ordered at FIFO": (bundle(0, 2, 0, 2, 0, 1, payload=ONE, ordered=1), Code.ILLEGAL_SERVICE),
     "a join of two groups": (bundle(3, 4, 0, 2, 0, 1, groups=b"\1g\1h"), Code.NET_ERROR),
     "a bundle beyond the limit": (
-        bundle(0, 4, 0, 2, 0, 1, payload=struct.pack("!HI", 0, 40_000) + bytes(40_000)),
+        bundle(0, 4, 0, 2, 0, 1, payload=struct.pack("!HI", 0, 62_000) + bytes(62_000)),
         Code.MESSAGE_TOO_LONG,
     ),
     "a payload that does not add up": (bundle(0, 4, 0, 2, 0, 1, payload=ONE + b"y"), 1),

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from groupcomm.config.core import CoreConfig, Setting
+from groupcomm.config.core import CoreConfig, Setting, Windows
 
 DIGEST_BYTES: Final = 8
 """The size of each of the two digests: enough against accidents, as no key holder forges settings.
@@ -52,8 +52,11 @@ def shared_settings(config: CoreConfig) -> SharedSettings:
         *_plain("timing.", attrs.asdict(config.timing)),
     )
     expected = config.expected_daemons
+    windows = attrs.asdict(config.windows)
+    if config.windows.ahead_bytes == Windows().ahead_bytes:
+        del windows["ahead_bytes"]  # earlier releases do not have it
     advised = (
-        *_plain("windows.", attrs.asdict(config.windows)),
+        *_plain("windows.", windows),
         *_plain("rekeying.", attrs.asdict(config.rekeying)),
         *config.advised,
     )
