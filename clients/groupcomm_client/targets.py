@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
-BUFFER_BYTES: Final = 256 * 1024
+BUFFER_BYTES: Final = 128 * 1024
 """Requested for unix sockets; Linux doubles it. So output reaches the daemon in few pieces. More
 would only wait there, a queue that no daemon sees."""
 
