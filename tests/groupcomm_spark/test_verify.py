@@ -134,11 +134,15 @@ def test_log_diff_says_the_same_of_two(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("few", [0, 2000])
 def test_a_log_that_ends_early_differs_in_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    """The views of a group behind its end must not take the place of those that differ."""
+    """The views of a group behind its end must not take the place of those that differ, where Spark
+    looks for them as where there are few.
+    """
     monkeypatch.setattr("groupcomm_spark.verify.groups.EXAMINED", 3)
+    monkeypatch.setattr("groupcomm_spark.verify.events.FEW_VIEWS", few)
     one, other, third = (f"#{user}#a/1" for user in ("one", "other", "third"))
 
     def group_view(at: int, cause: str, who: str, *members: str) -> dict[str, object]:

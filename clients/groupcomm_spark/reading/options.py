@@ -57,6 +57,7 @@ class ReadOptions:
         kinds: only rows of these kinds; empty for all.
         first: first row; None for that of the log.
         stop: place after the last row; None for the end of the log.
+        is_checked: sealed files were checked before; only the checksums of their pages are used.
         skip_damage: a row of kind `gap` takes the place of damaged rows; else the query fails.
         rows_per_task: approximate rows of a task; small files are read together, large ones in
             shares.
@@ -72,6 +73,7 @@ class ReadOptions:
     kinds: tuple[str, ...] = ()
     first: Place | None = None
     stop: Place | None = None
+    is_checked: bool = False
     skip_damage: bool = False
     rows_per_task: int = 250_000
     rows_per_batch: int | None = None

@@ -55,6 +55,21 @@ def read_parts(
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
+def read_coded(
+    part: Part, options: ReadOptions, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a part; names of sealed rows come as dictionaries and codes.
+
+    Args:
+        part: the part.
+        options: options of the query; groups, levels and kinds select nothing here.
+        columns: names of columns of a log, in this order.
+
+    Raises: see `read_parts`.
+    """
+    return _PartReader(part, options, list(columns), coded=True).batches()
+
+
 def _shaped(batch: pa.RecordBatch, log: str, columns: Sequence[str]) -> pa.RecordBatch:
     if LOG not in columns:
         return batch.select(columns)
@@ -111,11 +126,11 @@ class _Wanted:
             batch = batch.filter(pc.or_(is_other, pc.is_in(batch["level"], self._levels)))
         if len(self._groups):
             of_all = pc.or_(pc.is_null(batch["groups"]), pc.equal(batch["kind"], GAP))
-            batch = batch.filter(pc.or_(of_all, _has_any(batch["groups"], self._groups)))
+            batch = batch.filter(pc.or_(of_all, has_any(batch["groups"], self._groups)))
         return batch
 
 
-def _has_any(lists: pa.ListArray, names: pa.Array) -> pa.Array:
+def has_any(lists: pa.ListArray, names: pa.Array) -> pa.Array:
     """Return the lists that contain one of the names."""
     found = pc.is_in(pc.list_flatten(lists), names)
     having = pc.unique(pc.list_parent_indices(lists).filter(found))
@@ -129,10 +144,13 @@ def _has_any(lists: pa.ListArray, names: pa.Array) -> pa.Array:
 class _PartReader:
     """A reader of rows of one file."""
 
-    def __init__(self, part: Part, options: ReadOptions, columns: list[str]) -> None:
+    def __init__(
+        self, part: Part, options: ReadOptions, columns: list[str], *, coded: bool = False
+    ) -> None:
         self._part = part
         self._options = options
         self._columns = columns
+        self._coded = coded
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -142,7 +160,8 @@ class _PartReader:
                 yield from self._sealed()
         except FileNotFoundError:
             for part in self._elsewhere():
-                yield from _PartReader(part, self._options, self._columns).batches()
+                reader = _PartReader(part, self._options, self._columns, coded=self._coded)
+                yield from reader.batches()
         except PermissionError as error:
             raise LogError(
                 f"{error.filename}: user {os.geteuid()} of {socket.gethostname()} may not read it;"
@@ -181,13 +200,16 @@ class _PartReader:
 
     def _sealed(self) -> Iterator[pa.RecordBatch]:
         part, segment = self._part, self._part.segment
-        damage = check_sealed(segment) if part.is_whole else _checked_before(segment)
+        damage = None
+        if not self._options.is_checked:
+            damage = check_sealed(segment) if part.is_whole else _checked_before(segment)
         rows = part.start, part.stop - 1
         if damage is not None:
             yield from self._damaged(*rows, damage)
             return
         try:
-            for batch in read_sealed(segment, self._columns, rows):
+            kinds, coded = self._options.kinds, self._coded
+            for batch in read_sealed(segment, self._columns, rows, kinds=kinds, coded=coded):
                 yield _cut(batch.select(self._columns), part)
         except LogDamaged:
             _check_once.cache_clear()

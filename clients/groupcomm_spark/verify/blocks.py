@@ -1,11 +1,14 @@
 """Checks of the rows of one receiver, one by one: order, causes, views. Arrays in, few numbers
 out.
 
-A block is some rows of some logs. It is cut into pieces of consecutive rows in one period. Whatever
+A block is some rows of a log. It is cut into pieces of consecutive rows in one period. Whatever
 can be decided within a piece is decided here. For the rest a piece leaves *ends*. All rules of
 order have one form: in a series each value is above all bounds before it. So of a series a piece
 reports its least value and its highest bound, and `receivers` compares those of a piece with those
 of the pieces before it. So the result does not depend on how Spark has distributed the rows.
+
+For the comparison of logs a piece leaves sums of the hashes of its messages, for each cell (see
+`comparing`), level and list of groups.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,23 +21,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from groupcomm.level import LEVELS
 from groupcomm_log.view_periods import KEY
+from groupcomm_spark.verify.numbers import CODES, GROUP_VIEW, NONE, GroupLists, Ints
 
-Ints = NDArray[np.int64]
+UNRELIABLE, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = CODES.values()
 
-CODES: Final = {level.name: code for code, level in enumerate(LEVELS)}
-_, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = CODES.values()
-GROUP_VIEW: Final = len(CODES)
-OTHER: Final = len(CODES) + 1
-"""Code of rows that are not messages, beside the codes of levels."""
-
-NUMBERS: Final = ("log", "row", "code", "view", *KEY, "sender", "daemon", "number")
-"""Columns of a block, all int64; names are hashed. The column `context` comes beside them."""
-
-NONE: Final = -1
 SHOWN: Final = 50
 """The violations of one kind that are reported for a piece; others are counted."""
+
+
+_AT_ONCE: Final = 1_000_000
+"""Numbers of messages that are compared with each other at once, some 16 MB."""
 
 
 class What(IntEnum):
@@ -45,6 +42,9 @@ class What(IntEnum):
     AGREED = 2  # a series: positions
     CAUSES = 3  # a series: the packets of a ring, and V (docs/recorder.md)
     AGREED_CAUSES = 4  # a series: the stamps of agreed messages, and A (docs/recorder.md)
+    SUMS = 5  # messages of a cell (key): level, count, sum and xor of hashes, index of groups (at)
+    NUMBERS = 6  # numbers of a sender (key) below FIFO in a task: the least and the highest
+    DOUBLED = 7  # numbers among which some occur twice: the least and the highest
     BROKEN_FIFO = 11  # a violation: a row, and an earlier row
     BROKEN_AGREED = 12
     BROKEN_CAUSES = 13
@@ -63,7 +63,24 @@ there is none). For a violation: `row` should not be there, `at` is the earlier 
 contradicts; if it represents others, too, `value0` is their number.
 """
 
-LINES: Final = pa.schema([pa.field(name, pa.int64()) for name in LINE])
+LINES: Final = pa.schema(
+    [*(pa.field(name, pa.int64()) for name in LINE), pa.field("groups", pa.list_(pa.string()))]
+)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one period; see `comparing`.
+
+    Attributes:
+        view: the code of the period's view.
+        first: the number of the first cell.
+        edges: the bounds of the cells, each four numbers: a cell is above one, up to the next.
+    """
+
+    view: int
+    first: int
+    edges: Ints
 
 
 @dataclass(frozen=True)
@@ -72,56 +89,52 @@ class LogPlan:
 
     Attributes:
         first: the first row of each period.
+        number: the number of each period.
         session, era: the session and the era of each period; see LogPeriod.
         view: the code of each period's view, where it is known.
         is_known: whether the view is known, or it is known that there is none.
         daemons: codes of the names of its daemons; None if they are unknown.
+        cells: the cells of each period; None if it is compared with no other.
     """
 
     first: Ints
+    number: list[int]
     session: list[int]
     era: list[int]
     view: list[int | None]
     is_known: list[bool]
     daemons: list[Ints | None]
+    cells: list[Cells | None]
 
 
 Plan = dict[int, LogPlan]
 """The plan of each log, by the code of the log."""
 
 
-def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
-    """Return the violations in a block, and the ends that it leaves.
+def examine(log: int, columns: dict[str, Ints], contexts: pa.ListArray, plan: Plan) -> "Lines":
+    """Return the violations in a block, and the ends and sums that it leaves.
 
     Args:
-        block: rows with the columns NUMBERS and `context`.
+        log: the code of the log.
+        columns: NUMBERS of the rows.
+        contexts: the column `causal_context` of the rows.
         plan: periods of all logs.
-
-    Returns:
-        rows of LINES.
     """
-    columns = {name: block[name].to_numpy() for name in NUMBERS}
-    columns["context"] = np.arange(block.num_rows)  # the index of its row
-    log, row = columns["log"], columns["row"]
-    follows = (log[1:] == log[:-1]) & (row[1:] == row[:-1] + 1)
-    if not follows.all() and ((log[1:] == log[:-1]) & (row[1:] <= row[:-1])).any():
-        order = np.lexsort((row, log))
+    columns = {**columns, "context": np.arange(len(contexts))}  # the index of its row
+    row = columns["row"]
+    if (row[1:] <= row[:-1]).any():
+        order = np.argsort(row, kind="stable")
         columns = {name: column[order] for name, column in columns.items()}
-        log, row = columns["log"], columns["row"]
-        follows = (log[1:] == log[:-1]) & (row[1:] == row[:-1] + 1)
-    contexts = _Contexts(block["context"])
-    lines = _Lines()
-    edges = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(row)]
+        row = columns["row"]
+    lines, lists = Lines(), _Contexts(contexts)
+    edges = [0, *(np.flatnonzero(row[1:] != row[:-1] + 1) + 1).tolist(), len(row)]
     for begin, end in pairwise(edges):
-        code = int(log[begin])
-        lines.span(code, int(row[begin]), int(row[end - 1]))
-        for start, stop, at in _periods(plan.get(code), row[begin:end]):
+        lines.span(log, int(row[begin]), int(row[end - 1]))
+        for start, stop, at in _periods(plan.get(log), row[begin:end]):
             part = slice(begin + start, begin + stop)
-            piece = _Piece(
-                {name: column[part] for name, column in columns.items()}, contexts, lines
-            )
-            piece.examine(plan.get(code), at)
-    return lines.batch()
+            piece = _Piece(log, {name: each[part] for name, each in columns.items()}, lists, lines)
+            piece.examine(plan.get(log), at)
+    return lines
 
 
 def _periods(plan: LogPlan | None, rows: Ints) -> Iterator[tuple[int, int, int]]:
@@ -139,10 +152,7 @@ def _periods(plan: LogPlan | None, rows: Ints) -> Iterator[tuple[int, int, int]]
 class _Contexts:
     """The lists of numbers of a block."""
 
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        lists = column.combine_chunks()
-        if isinstance(lists, pa.ChunkedArray):
-            lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.nulls(0, lists.type)
+    def __init__(self, lists: pa.ListArray) -> None:
         offsets = np.asarray(lists.offsets).astype(np.int64)
         self.start = offsets[:-1]
         self.size = np.diff(offsets)
@@ -151,7 +161,7 @@ class _Contexts:
 
 
 @dataclass
-class _Lines:
+class Lines:
     """A collector of lines."""
 
     parts: list[Ints] = field(default_factory=list)
@@ -181,20 +191,25 @@ class _Lines:
         at = earlier if isinstance(earlier, int) else earlier[:shown]
         self.add(what, log, [0, rows[:shown], for_others, 0, 0, 0, at])
 
-    def batch(self) -> pa.RecordBatch:
-        """Return all lines."""
+    def batch(self, lists: GroupLists) -> pa.RecordBatch:
+        """Return all lines, those of sums with their groups."""
         table = np.concatenate(self.parts) if self.parts else np.empty((0, len(LINE)), np.int64)
-        return pa.RecordBatch.from_arrays([pa.array(column) for column in table.T], schema=LINES)
+        at = pa.array(table[:, LINE.index("at")], mask=table[:, 0] != What.SUMS)
+        groups = pa.array(lists.names, pa.list_(pa.string())).take(at)
+        columns = [*(pa.array(column) for column in table.T), groups]
+        return pa.RecordBatch.from_arrays(columns, schema=LINES)
 
 
 class _Piece:
     """Consecutive rows in one period."""
 
-    def __init__(self, columns: dict[str, Ints], contexts: _Contexts, lines: _Lines) -> None:
+    def __init__(
+        self, log: int, columns: dict[str, Ints], contexts: _Contexts, lines: Lines
+    ) -> None:
+        self._log = log
         self._columns = columns
         self._contexts = contexts
         self._lines = lines
-        self._log = int(columns["log"][0])
         self._row = columns["row"]
         self._code = columns["code"]
 
@@ -204,6 +219,7 @@ class _Piece:
         self._examine_numbers(session)
         if plan is not None:
             self._examine_views(plan, at)
+            self._sum(plan.number[at], plan.cells[at])
         self._examine_positions(era)
         self._examine_causes(era)
 
@@ -252,6 +268,40 @@ class _Piece:
         first = [*(key[0] for key in keys[:-1]), keys[-1][0] + is_view[0]]
         ends = [row[0], *first, row[-1], *(key[-1] for key in keys)]
         self._lines.add(What.AGREED, self._log, [0, *ends], era)
+
+    # ---- sums ----
+
+    def _sum(self, period: int, cells: Cells | None) -> None:
+        """Sum up the messages of each cell, level and list of groups."""
+        if cells is None:
+            return
+        code = self._code
+        cell = np.where(code >= AGREED, self._cells(cells), NONE)  # without order: the whole view
+        counts = (code >= RELIABLE) & (code <= SAFE) & (self._columns["view"] == cells.view)
+        at = np.flatnonzero(counts & ((code < AGREED) | (cell >= cells.first)))
+        if not len(at):
+            return
+        groups = self._columns["groups"][at]
+        part = ((cell[at] + 1) * len(CODES) + code[at]) * (int(groups.max()) + 1) + groups
+        order = np.argsort(part.astype(np.min_scalar_type(int(part.max()))), kind="stable")
+        at, part = at[order], part[order]
+        start = np.concatenate(([0], np.flatnonzero(part[1:] != part[:-1]) + 1))
+        count = np.diff([*start, len(at)])
+        hashes, first = self._columns["hash"][at], at[start]
+        sums = [np.add.reduceat(hashes, start), np.bitwise_xor.reduceat(hashes, start)]
+        columns = [cell[first], code[first], count, *sums, 0, self._columns["groups"][first]]
+        self._lines.add(What.SUMS, self._log, columns, period)
+
+    def _cells(self, cells: Cells) -> Ints:
+        """Return the number of the cell of each position; before the first cell a lower one."""
+        keys = [self._columns[name] for name in KEY]
+        found = np.full(len(self._row), cells.first - 1)
+        for edge in cells.edges.tolist():
+            above = np.zeros(len(self._row), bool)
+            for key, bound in zip(reversed(keys), reversed(edge), strict=True):
+                above = (key > bound) | ((key == bound) & above)
+            found += above
+        return found
 
     # ---- causes ----
 
@@ -351,3 +401,44 @@ def _ranked(values: list[Ints], bounds: list[Ints]) -> tuple[Ints, Ints]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.concatenate(([0], np.cumsum(rises)))
     return rank[:count], rank[count:]
+
+
+class Numbers:
+    """The numbers of messages below FIFO, of which none may occur twice in a session.
+
+    The numbers of other messages show whether they come twice: they increase.
+    """
+
+    def __init__(self) -> None:
+        self._log = NONE
+        self._parts: list[tuple[Ints, Ints]] = []
+        self._count = 0
+
+    def add(self, log: int, columns: dict[str, Ints]) -> Lines:
+        """Add rows; return the lines of those before, if they are enough or of another log."""
+        lines = self.lines() if log != self._log or self._count >= _AT_ONCE else Lines()
+        at = np.flatnonzero(columns["code"] <= RELIABLE)
+        self._log, self._count = log, self._count + len(at)
+        self._parts.append((columns["sender"][at], columns["number"][at]))
+        return lines
+
+    def lines(self) -> Lines:
+        """Return the numbers of each sender, and those that occur twice; begin anew."""
+        lines, parts = Lines(), self._parts
+        self._parts, self._count = [], 0
+        if not sum(len(sender) for sender, _ in parts):
+            return lines
+        sender, number = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort((number, sender))
+        sender, number = sender[order], number[order]
+        same = sender[1:] == sender[:-1]
+        last = np.concatenate((np.flatnonzero(~same), [len(sender) - 1]))
+        first = np.concatenate(([0], last[:-1] + 1))
+        none = [0, 0, 0]
+        columns = [sender[first], 0, number[first], *none, 0, number[last]]
+        lines.add(What.NUMBERS, self._log, columns)
+        twice = number[1:][same & (number[1:] == number[:-1])]
+        if len(twice):
+            columns = [0, 0, twice.min(), *none, 0, twice.max()]
+            lines.add(What.DOUBLED, self._log, columns)
+        return lines

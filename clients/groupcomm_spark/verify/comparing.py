@@ -1,19 +1,27 @@
-"""The comparison of logs: by hashes in the JVM, and row by row only where these differ.
+"""The comparison of logs: by sums of hashes, and row by row only where these differ.
 
 Logs may be compared in cells: a view is cut at each position at which the set of comparable logs
 changes.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from groupcomm.level import LEVELS
 from groupcomm_log.schema import MESSAGE
 from groupcomm_log.view_periods import FIRST, KEY, NEVER, ORDERED, UNORDERED, Key
 from groupcomm_spark.reading.options import LOG
+from groupcomm_spark.verify.blocks import Cells
+from groupcomm_spark.verify.ends import Ends, find_ends
+from groupcomm_spark.verify.numbers import code_of
 from groupcomm_spark.verify.periods import LogPeriod, are_together
+from groupcomm_spark.verify.receivers import Part, Sums
+from groupcomm_spark.verify.sources import Source
 from groupcomm_spark.verify.verdict import (
     AGREED_SET,
     CONTENT,
@@ -68,68 +76,37 @@ def by_view(periods: Sequence[LogPeriod]) -> Views:
     return views
 
 
-def complete(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
-    """Fill in the facts that only messages show: the ends of regular parts, and the first messages
-    after gaps.
+def complete(logs: Source, periods: Sequence[LogPeriod]) -> None:
+    """Fill in the facts that only messages show: the ends of regular parts, and the views and first
+    messages after gaps.
     """
-    from pyspark.sql.functions import col, max_by, min, min_by  # noqa: PLC0415 - an extra
-
-    _find_views(logs, periods)
-    parting = [
-        period for periods in by_view(periods).values() if _part(periods) for period in periods
-    ]
-    behind = [period for period in periods if period.is_behind_gap and period.view is not None]
-    wanted = {period.number: period for period in [*parting, *behind]}.values()
-    if not wanted:
-        return
-    regular = col("row") < col("transition")
-    table = [(s.log, s.view, s.number, s.first, s.end, s.transition) for s in wanted]
-    views = {period.view for period in wanted}
-    messages = logs.filter((col("kind") == MESSAGE) & col("level").isin(*ORDERED))
-    rows = _within(
-        messages.filter(col("view").isin(*views)),  # Parquet skips files without these views
-        table,
-        f"{LOG} string, view string, period int, first long, end long, transition long",
-    )
-    found = rows.groupBy("period").agg(
-        min("row").alias("row"),
-        *(min_by(name, "row").alias(f"first_{name}") for name in KEY),
-        *(max_by(name, _if(regular, col("row"))).alias(f"last_{name}") for name in KEY),
-    )
-    for row in found.collect():
-        period = periods[row["period"]]
-        if period.is_behind_gap and row["row"] < period.first_change:
-            period.start = tuple(row[f"first_{name}"] for name in KEY)
-        if row["last_stamp"] is not None:
-            last = tuple(row[f"last_{name}"] for name in KEY)
-            period.regular_end = max(period.regular_end, last)
+    done: set[int] = set()
+    while True:  # a view that is found may be that of other periods, too
+        parting = [
+            period for of_view in by_view(periods).values() if _part(of_view) for period in of_view
+        ]
+        behind = [each for each in periods if each.is_behind_gap and (each.view or each.member)]
+        wanted = {each.number: each for each in [*parting, *behind] if each.number not in done}
+        if not wanted:
+            return
+        for number, ends in find_ends(logs, [*wanted.values()]).items():
+            _note_ends(periods[number], ends)
+        done |= wanted.keys()
 
 
-def _if(condition: "Column", value: "Column") -> "Column":
-    from pyspark.sql.functions import when  # noqa: PLC0415 - an extra
-
-    return when(condition, value)
+def _note_ends(period: LogPeriod, ends: Ends) -> None:
+    if period.view is None:
+        period.view = ends.view
+    first, last = ends.first.get(period.view), ends.last.get(period.view)
+    if period.is_behind_gap and first is not None and first[0] < period.first_change:
+        period.start = first[1]
+    if last is not None:
+        period.regular_end = max(period.regular_end, last[1])
 
 
 def _part(periods: Sequence[LogPeriod]) -> bool:
     """Return whether not all periods continue together."""
     return any(not are_together(period, other) for period, other in combinations(periods, 2))
-
-
-def _find_views(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
-    """Find the view after damage, which the next row shows."""
-    from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
-
-    for period in periods:
-        if period.is_behind_gap and period.view is None and period.member:
-            row = (
-                logs.filter((col(LOG) == period.log) & col("view").isNotNull())
-                .filter((col("row") >= period.first) & (col("row") < period.end))
-                .orderBy("row")
-                .select("view")
-                .first()
-            )
-            period.view = None if row is None else row["view"]
 
 
 def _within(rows: "DataFrame", table: Sequence[tuple[object, ...]], schema: str) -> "DataFrame":
@@ -159,6 +136,20 @@ def _cells_of(periods: list[LogPeriod]) -> list[Cell]:
         if above >= period.start
     ]
     return ordered + [Cell(period, WHOLE, FIRST, NEVER) for period in periods]
+
+
+def plan_cells(cells: Sequence[Cell]) -> dict[int, Cells]:
+    """Return the cells of each period, by its number, as tasks need them."""
+    by_period: dict[int, list[Cell]] = {}
+    for cell in cells:
+        if cell.number != WHOLE:
+            by_period.setdefault(cell.period.number, []).append(cell)
+    found: dict[int, Cells] = {}
+    for number, ordered in by_period.items():
+        edges = [ordered[0].above, *(cell.upto for cell in ordered)]
+        table = np.array([bound(edge) for edge in edges], np.int64)
+        found[number] = Cells(code_of(ordered[0].period.view), ordered[0].number, table)
+    return found
 
 
 def in_cells(logs: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
@@ -208,12 +199,8 @@ def _is_above(side: str) -> "Column":
 CONTENTS: Final = (*KEY, "sender", "number", "type", "data")
 """Columns that must be the same in two logs, besides level and groups."""
 
-_LOW: Final = 2**32 - 1
 EXAMINED: Final = 2000
 """Different positions that are examined one by one."""
-
-Sums = tuple[int, int, int]
-"""Sums of hashes: their number, their lower halves, and bit by bit."""
 
 _NOTHING: Final[Sums] = (0, 0, 0)
 
@@ -246,47 +233,23 @@ class _Suspect:
 
 
 def compare_cells(
-    logs: "DataFrame",
+    logs: Source,
     periods: Sequence[LogPeriod],
     cells: Sequence[Cell],
+    sums: Mapping[Part, Sums],
     verdict: Verdict,
     most: int,
 ) -> None:
     """Find messages that one log has, and another lacks or has with other contents."""
-    found = _sums(logs, cells, periods)
+    numbers = {cell.number for cell in cells}
+    found: dict[_Part, dict[int, Sums]] = {}
+    for (period, cell, level, groups), each in sums.items():
+        if cell in numbers:
+            part = _Part(periods[period].view, cell, LEVELS[level].name, groups)
+            found.setdefault(part, {})[period] = each
     suspects = list(_suspects(found, cells, periods, verdict))
     if suspects:
-        _examine(logs, cells, periods, suspects, verdict, most)
-
-
-def _hash() -> "Column":
-    from pyspark.sql.functions import xxhash64  # noqa: PLC0415 - an extra
-
-    return xxhash64(*CONTENTS)
-
-
-def _sums(
-    logs: "DataFrame", cells: Sequence[Cell], periods: Sequence[LogPeriod]
-) -> dict[_Part, dict[int, Sums]]:
-    """Return the sums of each part in each period."""
-    from pyspark.sql.functions import bit_xor, col, count, lit, sum  # noqa: PLC0415 - an extra
-
-    rows = in_cells(logs, cells).withColumn("hash", _hash())
-    table = (
-        rows.groupBy("period", "cell", "level", "groups")
-        .agg(
-            count(lit(1)).alias("count"),
-            sum(col("hash").bitwiseAND(_LOW)).alias("sum"),
-            bit_xor("hash").alias("xor"),
-        )
-        .toArrow()
-    )
-    found: dict[_Part, dict[int, Sums]] = {}
-    for row in table.to_pylist():
-        view = periods[row["period"]].view
-        part = _Part(view, row["cell"], row["level"], tuple(row["groups"]))
-        found.setdefault(part, {})[row["period"]] = row["count"], row["sum"], row["xor"]
-    return found
+        _examine(logs.frame, cells, periods, suspects, verdict, most)
 
 
 # ---- logs that must have the same messages ----

@@ -1,7 +1,7 @@
 """Checks of the views of groups, on the workers, and of those of daemons, on the driver."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
@@ -17,14 +17,14 @@ from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.comparing import EXAMINED, Views, bound
 from groupcomm_spark.verify.periods import (
     FOR_EVER,
+    Events,
     LogPeriod,
-    Plan,
     Row,
     are_together,
-    find_periods,
     in_periods,
     make_plan,
 )
+from groupcomm_spark.verify.sources import Source
 from groupcomm_spark.verify.verdict import DAEMONS_VIEW, GROUP_VIEW, VS_SET, Verdict, Violation
 
 if TYPE_CHECKING:
@@ -55,72 +55,43 @@ def _change(row: Row) -> Change:
     )
 
 
-def check_groups(
-    logs: "DataFrame", periods: Sequence[LogPeriod], views: Views, verdict: Verdict
-) -> None:
-    """Check group views: of each log on the workers, and where two logs differ on the driver."""
-    from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
-
-    rows = logs.filter(col("kind") == VIEW).select(
-        *(LOG, "row", "view", *KEY, col("groups")[0].alias("group")),
-        *("members", "changed", "cause", "vs_set"),
-    )
-    plan = make_plan(periods)
-    for name, log, row, why in _contradicted(rows, plan, periods).collect():
-        verdict.add(Violation(name, (log,), row, why))
-    for period in periods:
+def check_groups(logs: Source, events: Events, views: Views, verdict: Verdict) -> None:
+    """Check group views: those that are missing, and those of which two logs differ."""
+    for period in events.periods:
         if period.start == FIRST and period.next_view is not None:
             for group in sorted(period.joined.difference(period.seen)):
                 why = f"in view {period.view} {period.member} received no view of {group}"
                 verdict.add(Violation(GROUP_VIEW, (period.log,), period.first, why))
-    _compare(rows, plan, views, verdict)
+    peers = {view: of_view for view, of_view in views.items() if len(of_view) > 1}
+    if peers:
+        _compare(logs, events, peers, verdict)
 
 
 # ---- groups of one log ----
 
 
-@dataclass(frozen=True)
-class _Receiver:
-    """Who receives the rows of a period, and the daemons of its view."""
+class GroupViews:
+    """The checks of group views of one log, which come in the order of their rows."""
 
-    member: str
-    daemons: tuple[str, ...] | None
+    def __init__(self) -> None:
+        self._period: LogPeriod | None = None
+        self._members: dict[str, tuple[str, ...]] = {}  # of each group in this period
+
+    def contradictions(self, period: LogPeriod, change: Change) -> Iterator[tuple[str, str]]:
+        """Yield the names of the rules that the next view breaks, and why."""
+        if period is not self._period:
+            self._period, self._members = period, {}
+        before = self._members.get(change.group)
+        for name, why in _contradictions(period, change, before):
+            yield name, f"{_describe(change)}: {why}"
+        self._members[change.group] = change.members
 
 
 _daemon_of: Final = lru_cache(maxsize=65_536)(daemon_of)
 
 
-def _contradicted(rows: "DataFrame", plan: Plan, periods: Sequence[LogPeriod]) -> "DataFrame":
-    """Return the rules that group views of one log break: the name, the log, the row and why."""
-    receivers = [_Receiver(period.member, period.daemons) for period in periods]
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        last: tuple[object, ...] = ()
-        before: tuple[str, ...] | None = None
-        for batch in batches:
-            found = []
-            numbers, _ = find_periods(plan, batch)
-            for log, number, change in zip(
-                batch[LOG].to_pylist(), numbers.tolist(), _changes(batch), strict=True
-            ):
-                at = log, change.group, number
-                before = before if at == last else None
-                for name, why in _contradictions(receivers[number], change, before):
-                    told = f"{_describe(change)}: {why}"
-                    found.append({"name": name, LOG: log, "row": change.row, "why": told})
-                last, before = at, change.members
-            yield pa.RecordBatch.from_pylist(found, schema=_BROKEN)
-
-    ordered = rows.repartition(LOG, "group").sortWithinPartitions(LOG, "group", "row")
-    return ordered.mapInArrow(run, "name string, log string, row long, why string")
-
-
-_BROKEN: Final = pa.schema(
-    [("name", pa.string()), (LOG, pa.string()), ("row", pa.int64()), ("why", pa.string())]
-)
-
-
-def _changes(batch: pa.RecordBatch) -> Iterator[Change]:
+def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
+    """Yield rows with `row`, `view`, the key, `group` and the lists of names."""
     keys = zip(*(batch[name].to_pylist() for name in KEY), strict=True)
     plain = (batch[name].to_pylist() for name in ("row", "view", "group", "cause"))
     lists = (_lists(batch[name]) for name in ("members", "changed", "vs_set"))
@@ -141,7 +112,7 @@ def _lists(column: pa.ListArray) -> Iterator[tuple[str, ...]]:
 
 
 def _contradictions(
-    period: _Receiver, change: Change, before: tuple[str, ...] | None
+    period: LogPeriod, change: Change, before: tuple[str, ...] | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the names of the rules that a group view breaks, and why."""
     members, changed = change.members, change.changed
@@ -176,39 +147,70 @@ def _without(members: tuple[str, ...], changed: tuple[str, ...]) -> list[str]:
 # ---- groups of several logs ----
 
 
-def _compare(rows: "DataFrame", plan: Plan, views: Views, verdict: Verdict) -> None:
+def _compare(logs: Source, events: Events, peers: Views, verdict: Verdict) -> None:
     """Compare the logs at each position at which not all of them have the same."""
-    peers = {view: of_view for view, of_view in views.items() if len(of_view) > 1}
-    if not peers:
-        return
-    found = _differing(in_periods(rows, plan), peers)
-    if len(found) == EXAMINED:
-        verdict.notes.append(f"only the first {EXAMINED} group views that differ were compared")
-    batches = found.to_batches(max_chunksize=_AT_ONCE)
-    for place in (row for batch in batches for row in batch.to_pylist()):
-        key, group = tuple(place["key"].values()), place["group"]
-        changes = {
-            row["period"]: _change({**row, "group": group, "view": place["view"], **place["key"]})
-            for row in place["rows"]
-        }
-        able = [period for period in peers[place["view"]] if group in period.joined]
+    if any(period.log in events.many for of_view in peers.values() for period in of_view):
+        found = _differing(logs.frame, events.periods, peers)
+        if len(found) == EXAMINED:
+            verdict.notes.append(f"only the first {EXAMINED} group views that differ were compared")
+        places = _places(found)
+    else:
+        places = _few(events, peers)
+    for place in places:
+        able = [period for period in peers[place.view] if place.group in period.joined]
         for one, other in combinations(able, 2):
-            mine, theirs = changes.get(one.number), changes.get(other.number)
-            is_for_both = max(one.start, other.start) <= key <= _end(one, other)
+            mine, theirs = place.changes.get(one.number), place.changes.get(other.number)
+            is_for_both = max(one.start, other.start) <= place.key <= _end(one, other)
             if is_for_both and (mine is not None or theirs is not None):
                 for violation in _compare_changes(one, other, mine, theirs):
                     verdict.add(violation)
+
+
+@dataclass
+class _Place:
+    """A position, and what each period has there: its views of one group."""
+
+    view: str
+    key: Key
+    group: str
+    changes: dict[int, Change] = field(default_factory=dict)
+
+
+def _few(events: Events, peers: Views) -> Iterator[_Place]:
+    """Yield all positions of views that were read already."""
+    places: dict[tuple[str, Key, str], _Place] = {}
+    for batch in events.views:
+        for number, change in zip(batch["period"].to_pylist(), changes_of(batch), strict=True):
+            view = events.periods[number].view
+            if view in peers:
+                at = view, change.key, change.group
+                places.setdefault(at, _Place(*at)).changes[number] = change
+    for at in sorted(places):
+        yield places[at]
+
+
+def _places(found: pa.Table) -> Iterator[_Place]:
+    """Yield the positions that Spark found."""
+    for batch in found.to_batches(max_chunksize=_AT_ONCE):
+        for row in batch.to_pylist():
+            at = {"view": row["view"], "group": row["group"]}
+            changes = {r["period"]: _change({**r, **at, **row["key"]}) for r in row["rows"]}
+            yield _Place(**at, key=tuple(row["key"].values()), changes=changes)
 
 
 _AT_ONCE: Final = 50
 """Positions with lists of names that are Python's objects at a time."""
 
 
-def _differing(rows: "DataFrame", peers: Views) -> pa.Table:
+def _differing(logs: "DataFrame", periods: Sequence[LogPeriod], peers: Views) -> pa.Table:
     """Return the positions of a group at which its members' logs differ, with their rows."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
 
-    spark = rows.sparkSession
+    spark = logs.sparkSession
+    rows = logs.filter(f.col("kind") == VIEW).select(
+        *(LOG, "row", *KEY, f.col("groups")[0].alias("group")),
+        *("members", "changed", "cause", "vs_set"),
+    )
     members = [
         (view, period.number, group, period.member, bound(period.start), bound(upto))
         for view, of_view in peers.items()
@@ -227,7 +229,7 @@ def _differing(rows: "DataFrame", peers: Views) -> pa.Table:
         f.xxhash64("vs_set").alias("vs_hash"),
     )
     return (
-        rows.drop("view")
+        in_periods(rows, make_plan(periods))
         .withColumn("key", f.struct(*KEY))
         .join(table, ["period", "group"])
         .filter("start <= key and key <= upto")

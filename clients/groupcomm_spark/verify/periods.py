@@ -1,15 +1,12 @@
 """Logs cut into periods: the rows that one session of a recorder received in one view of daemons.
 
 `groupcomm_log.view_periods` cuts in the same way; it knows the guarantees to a recorder, and when
-they begin. Here many logs are cut at once, from rows that are neither messages nor views of groups,
-and from those few views of groups that show which session is a member, and who came along. What
-all views of groups say of a period comes summed up from Spark: the driver holds none of them.
+they begin. Here a log is cut from rows that are neither messages nor views of groups,
+and from those few views of groups that show which session is a member, and who came along.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from groupcomm_log.schema import GAP, MESSAGE, VIEW
+from groupcomm_log.schema import GAP
 from groupcomm_log.view_periods import FIRST, KEY, NEVER, Key
 from groupcomm_spark.reading.options import LOG
+from groupcomm_spark.verify.numbers import code_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,9 +26,6 @@ Row = Mapping[str, Any]
 
 FOR_EVER: Final = 2**63 - 1
 """The number after every row."""
-
-_AT_ONCE: Final = 200
-"""Rows with lists of names that are Python's objects at a time."""
 
 ROWS_LOST: Final = "rows lost"
 """Kind of an event that no recorder wrote: rows are known to be missing from here on."""
@@ -48,7 +43,7 @@ class LogPeriod:
         member: the name of the session; empty if its beginning was removed from the log.
         view: id of the view of daemons; None without a view, or if it is unknown after a gap.
         daemons: daemons of the view; None if unknown.
-        view_code, daemon_codes: their hashes, as the JVM computes them.
+        view_code, daemon_codes: their codes.
         first, end: first row, and number after the last row.
         joined: the groups of which it is a member at the end.
         start: the position after which nothing of the agreed order is missing; NEVER before it has
@@ -106,66 +101,46 @@ def are_together(one: LogPeriod, other: LogPeriod) -> bool:
     return any(told) or not told
 
 
-def read_events(logs: "DataFrame") -> Iterator[Row]:
-    """Yield the rows that are not messages, by log and row, with the hashes of the JVM.
+Lost = Mapping[str, Sequence[tuple[int, int]]]
+"""For each log, first and last of rows that are known to be missing."""
 
-    Of group views, only those of changes of the view of daemons, and with which a recorder joins.
+
+@dataclass
+class Events:
+    """What the events of one log, or of all, say.
+
+    Attributes:
+        periods: the periods of logs, in order.
+        lost: for each log, first and last of rows that gaps report as missing.
+        broken: the rules that group views of one log break: the name, the log, the row and why.
+        views: group views, with their periods, of logs that have few of them.
+        many: the logs that have more.
     """
-    from pyspark.sql.functions import arrays_overlap, broadcast, col, collect_set, expr, xxhash64  # noqa: PLC0415  # noqa: PLC0415
 
-    gaps = logs.filter((col("kind") == GAP) & col("sender").isNotNull())
-    sessions = broadcast(gaps.groupBy(LOG).agg(collect_set("sender").alias("sessions")))
-    others = logs.filter(col("kind") != MESSAGE).join(sessions, LOG, "left")
-    is_own = (col("cause") == "join") & arrays_overlap("changed", "sessions")
-    is_network = col("cause") == "network"
-    found = (
-        others.filter((col("kind") != VIEW) | is_network | is_own)
-        .select(
-            *(LOG, "row", "kind", "view", *KEY, "sender", "groups", "changed", "cause", "vs_set"),
-            expr("if(kind = 'daemons', members, null)").alias("members"),
-            xxhash64(LOG).alias("log_code"),
-            xxhash64("view").alias("view_code"),
-            expr("transform(members, name -> xxhash64(name))").alias("member_codes"),
-        )
-        .orderBy(LOG, "row")
-        .toArrow()
-    )
-    for batch in found.to_batches(max_chunksize=_AT_ONCE):
-        yield from batch.to_pylist()
+    periods: list[LogPeriod] = field(default_factory=list)
+    lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    broken: list[tuple[str, str, int, str]] = field(default_factory=list)
+    views: list[pa.RecordBatch] = field(default_factory=list)
+    many: set[str] = field(default_factory=set)
 
 
-def cut_periods(
-    events: Iterable[Row], lost: Mapping[str, Sequence[tuple[int, int]]] | None = None
-) -> list[LogPeriod]:
-    """Return the periods of all logs.
+class Cutter:
+    """A cutter of one log.
 
-    Args:
-        events: see `read_events`, in order.
-        lost: for each log, first and last of rows that are known to be missing.
+    Attributes:
+        periods: its periods so far.
     """
-    periods: list[LogPeriod] = []
-    for log, rows in groupby(events, key=lambda row: row[LOG]):
-        gaps = [{"kind": ROWS_LOST, "row": first} for first, _ in (lost or {}).get(log, ())]
-        gaps.sort(key=_number)
-        cutter = _Cutter(log, periods)
-        for row in merge(rows, gaps, key=_number):
-            cutter.event(row)
-    return periods
 
-
-def _number(row: Row) -> Any:
-    return row["row"]
-
-
-class _Cutter:
-    def __init__(self, log: str, periods: list[LogPeriod]) -> None:
-        self._periods = periods
+    def __init__(self, log: str) -> None:
+        self.periods: list[LogPeriod] = []
         self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # each list of names once
-        self._period = LogPeriod(len(periods), log, -1, 0, "", None, first=0)
-        periods.append(self._period)
+        self._period = LogPeriod(0, log, -1, 0, "", None, first=0)
+        self.periods.append(self._period)
 
     def event(self, row: Row) -> None:
-        """Read a row that is not a message."""
+        """Read a row that is not a message, or ROWS_LOST; of group views, only those of changes of
+        the view of daemons, and with which a recorder joins, are needed.
+        """
         match row["kind"]:
             case "gap" if row["sender"] is not None:
                 self._cut(row, session=self._period.session + 1, member=row["sender"], view=None)
@@ -185,11 +160,11 @@ class _Cutter:
         old.end = row["row"]
         self._period = LogPeriod(
             **{
-                **{"number": len(self._periods), "log": old.log, "session": old.session},
+                **{"number": len(self.periods), "log": old.log, "session": old.session},
                 **{"era": old.era + 1, "member": old.member, "first": row["row"], **new},
             }
         )
-        self._periods.append(self._period)
+        self.periods.append(self._period)
         return old
 
     def _gap(self, row: Row) -> None:
@@ -215,7 +190,8 @@ class _Cutter:
         new.joined = set(old.joined)
         new.start = FIRST if new.joined else NEVER
         new.daemons, new.majority = self._once(row["members"]), row["cause"]
-        new.view_code, new.daemon_codes = row["view_code"], self._once(row["member_codes"])
+        new.view_code = code_of(row["view"])
+        new.daemon_codes = self._once([code_of(name) for name in row["members"]])
 
     def _once(self, names: Sequence[Any]) -> tuple[Any, ...]:
         """Return the names as the tuple that earlier lists of the same names became."""
@@ -228,7 +204,7 @@ class _Cutter:
             period.start = tuple(row[name] for name in KEY)
             period.is_behind_gap = False
         elif row["cause"] == "network" and period.number:
-            before = self._periods[period.number - 1]
+            before = self.periods[period.number - 1]
             if (before.log, before.next_view) == (period.log, period.view):
                 # The first group view of a view shows who came along from the view before.
                 before.came_along = before.came_along or self._once(row["vs_set"])
@@ -274,51 +250,3 @@ def in_periods(rows: "DataFrame", plan: Plan) -> "DataFrame":
 
     added = [StructField("period", LongType()), StructField("regular", BooleanType())]
     return rows.mapInArrow(run, StructType([*rows.schema, *added]))
-
-
-def note_group_views(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
-    """Note in periods what their group views say."""
-    from pyspark.sql.functions import (  # noqa: PLC0415
-        col,
-        collect_set,
-        max,
-        min,
-        min_by,
-        struct,
-        when,
-    )
-
-    group = col("groups")[0].alias("group")
-    views = logs.filter(col("kind") == VIEW).select(LOG, "row", *KEY, group)
-    key = struct(*KEY)
-    found = (
-        in_periods(views, make_plan(periods))
-        .groupBy("period")
-        .agg(
-            min("row").alias("row"),
-            min_by(key, "row").alias("first"),
-            max(when(col("regular"), key)).alias("last"),
-            collect_set("group").alias("groups"),
-        )
-        .toArrow()
-    )
-    for row in found.to_pylist():
-        period = periods[row["period"]]
-        period.first_change, period.seen = row["row"], tuple(row["groups"])
-        if period.is_behind_gap and period.start == NEVER:
-            period.start = tuple(row["first"].values())
-        if row["last"] is not None:
-            period.regular_end = tuple(row["last"].values())
-
-
-def read_lost_rows(logs: "DataFrame") -> dict[str, list[tuple[int, int]]]:
-    """Return for each log the ranges of rows that gaps report as missing."""
-    from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
-
-    told: dict[str, list[tuple[int, int]]] = {}
-    gaps = logs.filter((col("kind") == GAP) & (col("cause") == "damage"))
-    for row in gaps.select(LOG, "data").collect():
-        rows = json.loads(bytes(row["data"])).get("rows")
-        if rows is not None:
-            told.setdefault(row[LOG], []).append((rows[0], rows[1]))
-    return told

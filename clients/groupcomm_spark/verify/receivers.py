@@ -5,34 +5,35 @@ compared in the order of their rows.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from groupcomm_log.schema import MESSAGE, VIEW
-from groupcomm_log.view_periods import KEY
-from groupcomm_spark.reading.options import LOG
 from groupcomm_spark.verify.blocks import (
-    CODES,
-    GROUP_VIEW,
     LINE,
-    NONE,
-    NUMBERS,
-    OTHER,
-    Ints,
+    LINES,
+    Cells,
     LogPlan,
+    Numbers,
     Plan,
     What,
     examine,
 )
+from groupcomm_spark.verify.numbers import (
+    COLUMNS,
+    NONE,
+    NUMBERS,
+    GroupLists,
+    Ints,
+    code_of,
+    numbers_of,
+)
 from groupcomm_spark.verify.periods import LogPeriod
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
+from groupcomm_spark.verify.sources import Batches, Source
 
 BROKEN: Final = {
     What.FIFO: What.BROKEN_FIFO,
@@ -62,6 +63,13 @@ class Broken:
     count: int = 1
 
 
+Part = tuple[int, int, int, tuple[str, ...]]
+"""A period, the number of a cell, the code of a level, and groups."""
+
+Sums = tuple[int, int, int]
+"""Sums of hashes: their number, their sum, and bit by bit."""
+
+
 @dataclass
 class Joined:
     """The result of all lines together.
@@ -70,6 +78,10 @@ class Joined:
         broken: broken rules.
         holes: ranges of missing rows, by the code of the log.
         doubled: ranges of rows that occur twice, by the code of the log.
+        sums: messages of each period, cell, level (its code) and list of groups: count, sum and xor
+            of their hashes.
+        doubled_numbers: ranges of numbers below FIFO of which some may occur twice, by the code of
+            the log.
         rows: number of examined rows.
         causal_checked, causal_unknown: see Verdict.
     """
@@ -77,6 +89,8 @@ class Joined:
     broken: list[Broken]
     holes: dict[int, list[tuple[int, int]]]
     doubled: dict[int, list[tuple[int, int]]]
+    sums: dict[Part, Sums]
+    doubled_numbers: dict[int, list[tuple[int, int]]]
     rows: int
     causal_checked: int
     causal_unknown: int
@@ -88,7 +102,7 @@ def join(lines: pa.Table) -> Joined:
     Args:
         lines: rows of `blocks.LINES`.
     """
-    table = np.stack([column.to_numpy() for column in lines.columns], axis=1)
+    table = np.stack([lines[name].to_numpy() for name in LINE], axis=1)
     what = table[:, 0]
     counts = table[what == What.COUNTS]
     holes, doubled = _join_spans(table[what == What.SPAN])
@@ -97,12 +111,15 @@ def join(lines: pa.Table) -> Joined:
         for line in table[what >= What.BROKEN_FIFO]
         if line[0] != What.COUNTS
     ]
+    is_sum = what == What.SUMS
     for series in BROKEN:
         broken += _join_series(series, table[what == series])
     return Joined(
         sorted(broken),
         holes,
         doubled,
+        _join_sums(table[is_sum], lines["groups"].filter(pa.array(is_sum))),
+        _join_numbers(table[(what == What.NUMBERS) | (what == What.DOUBLED)]),
         *(int(counts[:, column].sum()) for column in (4, 5, 6)),
     )
 
@@ -122,6 +139,32 @@ def _join_spans(
         else:
             doubled.setdefault(int(log[at]), []).append((begin, end))
     return holes, doubled
+
+
+def _join_sums(lines: Ints, groups: pa.ChunkedArray) -> dict[Part, Sums]:
+    found: dict[Part, Sums] = {}
+    for line, names in zip(lines.tolist(), groups.to_pylist(), strict=True):
+        part = line[2], line[3], line[4], tuple(names)
+        count, total, bits = found.get(part, (0, 0, 0))
+        found[part] = count + line[5], (total + line[6]) % 2**64, bits ^ line[7]
+    return found
+
+
+def _join_numbers(lines: Ints) -> dict[int, list[tuple[int, int]]]:
+    """Return the numbers that occur twice, or that two tasks have of a sender."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    lines = lines[np.lexsort((lines[:, 5], lines[:, 3], lines[:, 1]))]
+    of: tuple[int, int] | None = None
+    highest = NONE
+    for what, log, _, sender, _, least, _, _, _, _, most, *_ in lines.tolist():
+        if what == What.DOUBLED:
+            found.setdefault(log, []).append((least, most))
+            continue
+        if (log, sender) == of and least <= highest:
+            found.setdefault(log, []).append((least, min(most, highest)))
+        highest = max(most, highest) if (log, sender) == of else most
+        of = log, sender
+    return found
 
 
 def _join_series(what: What, ends: Ints) -> list[Broken]:
@@ -165,14 +208,23 @@ BLOCK: Final = 200_000
 """Rows that are examined together: enough for arrays, and some 20 MB."""
 
 
-def make_plan(periods: Iterable[LogPeriod], log_codes: dict[str, int]) -> Plan:
-    """Return the facts about periods that blocks need."""
+def make_plan(
+    periods: Iterable[LogPeriod], log_codes: Mapping[str, int], cells: Mapping[int, Cells]
+) -> Plan:
+    """Return the facts about periods that blocks need.
+
+    Args:
+        periods: all periods.
+        log_codes: the codes of the logs.
+        cells: the cells of periods, by the number of the period.
+    """
     by_log: dict[str, list[LogPeriod]] = {}
     for period in periods:
         by_log.setdefault(period.log, []).append(period)
     return {
         log_codes[log]: LogPlan(
             first=np.array([period.first for period in of_log], np.int64),
+            number=[period.number for period in of_log],
             session=[period.session for period in of_log],
             era=[period.era for period in of_log],
             view=[period.view_code for period in of_log],
@@ -181,6 +233,7 @@ def make_plan(periods: Iterable[LogPeriod], log_codes: dict[str, int]) -> Plan:
                 None if period.daemons is None else np.array(period.daemon_codes, np.int64)
                 for period in of_log
             ],
+            cells=[cells.get(period.number) for period in of_log],
         )
         for log, of_log in by_log.items()
     }
@@ -191,54 +244,37 @@ def _is_known(period: LogPeriod) -> bool:
     return period.view_code is not None or (bool(period.member) and not period.is_behind_gap)
 
 
-def examine_rows(logs: "DataFrame", plan: Plan) -> pa.Table:
+def examine_rows(logs: Source, plan: Plan) -> pa.Table:
     """Examine all rows; return the lines of all blocks (see `blocks`)."""
-    schema = ", ".join(f"{field} long" for field in LINE)
-    return _numbers(logs).mapInArrow(_examiner(plan), schema).toArrow()
+    return logs.rows(COLUMNS, partial(_examine, plan=plan), LINES)
 
 
-def _examiner(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        waiting: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in batches:
-            waiting.append(batch)
-            rows += batch.num_rows
-            if rows >= BLOCK:
-                yield examine(pa.Table.from_batches(waiting), plan)
-                waiting, rows = [], 0
-        if rows:
-            yield examine(pa.Table.from_batches(waiting), plan)
-
-    return run
+def _examine(batches: Batches, *, plan: Plan) -> Iterator[pa.RecordBatch]:
+    lists, numbers = GroupLists(), Numbers()
+    for log, columns, contexts in _blocks(batches, lists):
+        yield examine(log, columns, contexts, plan).batch(lists)
+        yield numbers.add(log, columns).batch(lists)
+    yield numbers.lines().batch(lists)
 
 
-def _numbers(logs: "DataFrame") -> "DataFrame":
-    """Return the numbers of each row that rules use; names become hashes."""
-    from pyspark.sql.functions import coalesce, col, lit, substring_index, xxhash64  # noqa: PLC0415
-
-    daemon = substring_index(substring_index("sender", "#", -1), "/", 1)
-    columns: dict[str, Column | Any] = {
-        "log": xxhash64(LOG),
-        "row": col("row"),
-        "code": _code(),
-        "view": xxhash64("view"),
-        **{name: coalesce(col(name), lit(-1)) for name in KEY},
-        "sender": xxhash64("sender"),
-        "daemon": xxhash64(daemon),
-        "number": coalesce(col("number"), lit(-1)),
-    }
-    return logs.select(
-        *(columns[name].cast("long").alias(name) for name in NUMBERS),
-        col("causal_context").alias("context"),
-    )
+_Block = tuple[int, dict[str, Ints], pa.ListArray]
 
 
-def _code() -> "Column":
-    from pyspark.sql.functions import col, lit, when  # noqa: PLC0415 - an extra
+def _blocks(batches: Batches, lists: GroupLists) -> Iterator[_Block]:
+    """Yield about BLOCK rows of one log at a time: its code, their numbers and contexts."""
+    waiting: list[tuple[dict[str, Ints], pa.ListArray]] = []
+    rows, of = 0, ""
+    for log, batch in batches:
+        if waiting and (log != of or rows >= BLOCK):
+            yield _block(of, waiting)
+            waiting, rows = [], 0
+        waiting.append((numbers_of(batch, lists), batch["causal_context"]))
+        rows, of = rows + batch.num_rows, log
+    if waiting:
+        yield _block(of, waiting)
 
-    code = lit(OTHER)
-    for level, number in CODES.items():
-        code = when(col("level") == level, lit(number)).otherwise(code)
-    is_view = col("kind") == VIEW
-    return when(col("kind") == MESSAGE, code).when(is_view, lit(GROUP_VIEW)).otherwise(lit(OTHER))
+
+def _block(log: str, parts: list[tuple[dict[str, Ints], pa.ListArray]]) -> _Block:
+    columns, contexts = zip(*parts, strict=True)
+    joined = {name: np.concatenate([each[name] for each in columns]) for name in NUMBERS}
+    return code_of(log), joined, pa.concat_arrays(contexts)

@@ -2,13 +2,14 @@
 checks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm_log.view_periods import KEY
 from groupcomm_spark.reading.options import LOG
-from groupcomm_spark.verify.blocks import NONE, What
+from groupcomm_spark.verify.blocks import What
+from groupcomm_spark.verify.numbers import NONE
 from groupcomm_spark.verify.receivers import Broken
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ Rows = dict[tuple[str, int], dict[str, Any]]
 
 
 def report_broken(
-    logs: "DataFrame",
+    frame: "Callable[[], DataFrame]",
     broken: Sequence[Broken],
     names: dict[int, str],
     verdict: Verdict,
@@ -161,7 +162,7 @@ def report_broken(
     """Add the rules that single logs break, with their evidence.
 
     Args:
-        logs: all logs in one frame.
+        frame: returns all logs in one frame.
         broken: the broken rules.
         names: names of the logs, by code.
         verdict: the verdict to which they are added.
@@ -178,6 +179,7 @@ def report_broken(
             verdict.counts[name] += each.count
     if not shown:
         return
+    logs = frame()
     wanted = {(names[b.log], row) for b in shown for row in (b.row, b.earlier) if row != NONE}
     rows = _rows(logs, wanted)
     doubled = _doubled(logs, rows) if any(b.what in _ORDERS for b in shown) else {}
