@@ -8,6 +8,7 @@ import pytest
 from tests.verification.specification.bounds import SMALL
 from tests.verification.specification.exhaustive import explore
 from tests.verification.specification.form import Disabled
+from tests.verification.specification.locality import LocalityCondition
 from tests.verification.specification.order import Held, Order, OrderCondition, OrderState
 from tests.verification.specification.recovery import RecoveryCondition
 from tests.verification.specification.views import Join, Views, ViewsCondition, ViewsState
@@ -22,6 +23,14 @@ STATES = {
     "recovery: 2 daemons, 2 packets of one": 7225,
     "recovery: 2 daemons, 2 packets, 1 SAFE": 11269,
     "recovery: 2 daemons, 1 SAFE packet, 3 attempts": 8429,
+    "locality: a member of a wide group": 1124,
+    "locality: one message to both": 1046,
+    "locality: the right is kept": 1936,
+    "locality: 2 messages in a ring of 2, 1 SAFE": 3885,
+    "locality: a member leaves the wide group": 5889,
+    "locality: one sender, both lines": 8577,
+    "locality: a stranger gets a right": 10692,
+    "locality: the right is given back": 19118,
 }
 
 SILENT: frozenset[enum.Enum] = frozenset(
@@ -56,6 +65,10 @@ LONG = frozenset(
         "recovery: 2 daemons, 2 packets, 1 SAFE",
         "recovery: 2 daemons, 1 SAFE packet, 3 attempts",
         "views: 2 daemons of one view, 2 attempts each",
+        "locality: a member leaves the wide group",
+        "locality: one sender, both lines",
+        "locality: a stranger gets a right",
+        "locality: the right is given back",
     }
 )
 
@@ -73,6 +86,13 @@ LONG_CONDITIONS = frozenset(
         OrderCondition.WAS_ANNOUNCED,
         OrderCondition.HOLDS_UP_TO,
         OrderCondition.ALL_CAN,
+        LocalityCondition.ABOVE_MET,
+        LocalityCondition.FOLLOWS_MARKS,
+        LocalityCondition.HAS_RIGHT,
+        LocalityCondition.IS_MARKED,
+        LocalityCondition.NOBODY_ELSE,
+        LocalityCondition.RING_KNOWS,
+        LocalityCondition.SESSION_FIRST,
     }
 )
 
@@ -82,7 +102,7 @@ NEEDED = [
         marks=[pytest.mark.long] if condition in LONG_CONDITIONS else [],
         id=str(condition),
     )
-    for condition in (*ViewsCondition, *OrderCondition, *RecoveryCondition)
+    for condition in (*ViewsCondition, *OrderCondition, *RecoveryCondition, *LocalityCondition)
     if condition not in SILENT
 ]
 
