@@ -61,7 +61,9 @@ AFFORDABLE_DAEMONS = 2 * MOST_DAEMONS
 LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
-SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
+SMALL_WINDOWS = Windows(
+    visit_bytes=12_000, ring_bytes=30_000, ahead_bytes=20_000, stream_packets=64
+)
 BACKLOG_CAPS_BYTES = (SessionLimits().backlog_cap_bytes, SessionLimits().backlog_cap_bytes, 4_000)
 """With the last, a few packets, programs are often not read as too much waits for a number."""
 
