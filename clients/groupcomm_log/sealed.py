@@ -123,9 +123,10 @@ def read_sealed(
             read_dictionary=_CODED if coded else None,
         )
         groups = range(file.num_row_groups) if rows is None else _groups_with(file.metadata, *rows)
-        groups = [group for group in groups if _may_have(file.metadata, group, kinds)]
+        if kinds:
+            groups = [group for group in groups if _may_have(file.metadata, group, kinds)]
         names = SCHEMA.names if columns is None else columns
-        for batch in file.iter_batches(columns=columns, row_groups=groups) if groups else ():
+        for batch in file.iter_batches(columns=columns, row_groups=list(groups)) if groups else ():
             yield _completed(batch, names)
     except FileNotFoundError:
         raise
@@ -160,7 +161,7 @@ def _may_have(metadata: pq.FileMetaData, group: int, kinds: Collection[str]) -> 
     """Return whether a row group may have rows of one of these kinds."""
     span = metadata.row_group(group).column(SCHEMA.names.index("kind")).statistics
     is_one = span is not None and span.has_min_max and span.min == span.max
-    return not kinds or not is_one or span.min in kinds
+    return not is_one or span.min in kinds
 
 
 def group_starts(segment: Segment) -> list[int]:
