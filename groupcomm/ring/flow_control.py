@@ -189,14 +189,14 @@ class FlowControl:
     """The windows of one daemon, and the progress of the other rings in this ring's stream.
 
     Attributes:
-        ahead: number and bytes of this daemon's packets that some daemon of the ring may lack.
-        ahead_bytes: their sum.
         blocked: a client of this daemon is slow, and all senders must wait for it.
         reported: the numbers that this daemon has reported last; see `to_report`.
         window: the bytes that this daemon may number from one arrival of the token to the next.
     """
 
     __slots__ = (
+        "_ahead",
+        "_ahead_bytes",
         "_local_only",
         "_local_only_before",
         "_most_headers",
@@ -204,8 +204,6 @@ class FlowControl:
         "_size",
         "_stream",
         "_windows",
-        "ahead",
-        "ahead_bytes",
         "blocked",
         "reported",
         "window",
@@ -222,8 +220,8 @@ class FlowControl:
         self._local_only: list[int] = []  # numbers of packets that stay in this ring, rising
         self._local_only_before = 0  # number of earlier ones, all held by all other rings
         self._stream = stream
-        self.ahead = deque[tuple[int, int]]()
-        self.ahead_bytes = 0
+        self._ahead = deque[tuple[int, int]]()  # own packets that some daemon of the ring may lack
+        self._ahead_bytes = 0
         self.reported: list[int] = []
         self.blocked = False
         self.window = Window(windows.visit_bytes, windows.ring_bytes)
@@ -287,8 +285,8 @@ class FlowControl:
         windows, held = self._windows, token.held_by_all(self._stream.ring)
         # A slow receiver makes its daemon keep the bytes of packets, so fewer large ones are
         # allowed.
-        most = min(windows.stream_packets, -(-windows.stream_bytes // self._size.usual))
-        if token.last - held >= most or (self._remote and not self.may_number(token.last)):
+        packets = min(windows.stream_packets, -(-windows.stream_bytes // self._size.usual))
+        if token.last - held >= packets or (self._remote and not self.may_number(token.last)):
             return 0
         most = windows.ring_bytes
         senders = 1
@@ -302,10 +300,15 @@ class FlowControl:
 
         What is ahead of the slowest receiver waits: at 100 MB/s a megabyte takes 10 ms.
         """
-        ahead = self.ahead
+        ahead = self._ahead
         while ahead and ahead[0][0] <= held:
-            self.ahead_bytes -= ahead.popleft()[1]
-        return max(self._windows.ahead_bytes // senders, self._size.usual) - self.ahead_bytes
+            self._ahead_bytes -= ahead.popleft()[1]
+        return max(self._windows.ahead_bytes // senders, self._size.usual) - self._ahead_bytes
+
+    def note_numbered(self, number: int, size: int) -> None:
+        """Note that this daemon has numbered a packet of `size` bytes."""
+        self._ahead.append((number, size))
+        self._ahead_bytes += size
 
     def token_returned(self, token: Token, row: Row, now: float) -> None:
         """Note that the token is back at the daemon whose row this is: its last burst is over."""

@@ -440,8 +440,7 @@ class Ring:
             size = len(packet.raw)
             row.sent += size
             token.burst += size
-            flow.ahead.append((packet.number, size))
-            flow.ahead_bytes += size
+            flow.note_numbered(packet.number, size)
             if packet.local_only:
                 flow.note_local_only(packet.number)
             self._context.originate(packet)

@@ -124,8 +124,7 @@ def test_what_the_ring_does_not_hold_yet_has_so_many_bytes_and_each_sender_its_p
     limits, token = one_ring(Windows(ahead_bytes=10_000))
     assert limits.budget(token, token.rows[0]) == 10_000
     for token.last in (1, 2):
-        limits.ahead.append((token.last, 3000))
-        limits.ahead_bytes += 3000
+        limits.note_numbered(token.last, 3000)
     assert limits.budget(token, token.rows[0]) == 4000
     for row in token.rows:
         row.held = [1]
@@ -133,8 +132,7 @@ def test_what_the_ring_does_not_hold_yet_has_so_many_bytes_and_each_sender_its_p
     token.rows[1].sent = token.burst = 1
     assert limits.budget(token, token.rows[0]) == 2000, "of half as much"
     token.rows[2].held = [0]
-    limits.ahead.append((3, 90_000))
-    limits.ahead_bytes += 90_000
+    limits.note_numbered(3, 90_000)
     assert limits.budget(token, token.rows[0]) < 0
 
 
