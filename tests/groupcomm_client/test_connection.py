@@ -10,7 +10,8 @@ import trio
 from groupcomm.errors import LocalProtocolError, OrderUnknown, SessionEnded
 from groupcomm.events import Cause, GroupView, Message
 from groupcomm.level import ServiceLevel
-from groupcomm_client import Connection, connect
+from groupcomm_client import Connection, byte_stream, connect
+from groupcomm_client.basic_connection import TURNS
 from groupcomm_tools.local_cluster import LocalCluster
 
 
@@ -125,3 +126,27 @@ async def test_a_daemon_that_is_stopped_says_goodbye(daemons: LocalCluster) -> N
             async for _ in ann:
                 pass
     assert await daemons["a"].ended() == 0
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_what_a_task_sends_at_once_shares_bundles(
+    daemons: LocalCluster, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    """However quick the machine is: every write counts as close to the one before."""
+    monkeypatch.setattr(byte_stream, "COALESCE_S", 1000.0)
+    calls = 3 * TURNS
+    async with connect(str(daemons["a"].unix)) as ann, connect(str(daemons["a"].unix)) as bob:
+        await bob.join("g")
+        for number in range(calls):
+            if many:
+                await ann.multicast_many("g", [b"%d" % number, b"and more"])
+            else:
+                await ann.multicast("g", b"%d" % number)
+        bundles: set[object] = set()
+        received = 0
+        with trio.fail_after(20):
+            while received < calls * (1 + many):
+                events = [e for e in await bob.receive_batch() if isinstance(e, Message)]
+                bundles |= {event.bundle for event in events}
+                received += len(events)
+        assert len(bundles) <= calls // TURNS + 2, "one for each turn of the task"

@@ -29,6 +29,8 @@ DATA, TIMED, END = 0, 1, 2
 """Types of messages."""
 
 CHUNK_BYTES: Final = 512 * 1024
+TICK_S: Final = 0.001
+"""A sender with a rate sends what is due, then sleeps for this long."""
 """Bytes passed to the library at once."""
 
 
@@ -92,10 +94,7 @@ class Sender:
             if time.monotonic() >= next_probe:
                 next_probe = time.monotonic() + 1 / PROBES_PER_S
                 await self._probe(connection)
-            count = min(owed(), self._chunk)
-            if count <= 0:
-                await trio.sleep(0.001)
-                continue
+            count = max(0, min(owed(), self._chunk))
             messages = self._content.many(self._sent, count)
             if self._plan.bundling:
                 await connection.multicast_many(GROUP, messages, level=self._plan.level)
@@ -103,6 +102,8 @@ class Sender:
                 for data in messages:
                     await connection.multicast(GROUP, data, level=self._plan.level)
             self._sent += count
+            if count < self._chunk:
+                await trio.sleep(TICK_S)
 
     async def _probe(self, connection: Connection) -> None:
         data = timed(time.monotonic_ns(), self._timed, self._plan.size)
