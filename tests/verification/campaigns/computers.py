@@ -26,10 +26,10 @@ from examples.common.stage import Network, program
 from examples.vehicle.report import as_json
 from examples.vehicle.runs import WARM_UP_S, Result, Setup, cpu_s, evaluate
 from examples.vehicle.table import choose
-from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.cli import main as groupcomm
 from groupcomm_tools.local_cluster import LocalDaemon
 from groupcomm_tools.terminal import say
+from tests.verification.campaigns.peers.daemons import prepare_daemons, running
 from tests.verification.campaigns.peers.nodes import Node, open_nodes
 from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.campaigns.wire import Wire
@@ -72,24 +72,14 @@ def prepare(folder: Path, nodes: Sequence[Node], *, each: bool) -> Shape:
     ):
         if groupcomm(["certs", *command]):
             raise SystemExit(f"groupcomm certs {' '.join(command)} has failed")
-    write_key_file(folder / "key")
     where = nodes if each else nodes[:1]
-    lines = ['key_file = "key"', "[clients]", 'tcp = "off"', 'spread_unix = "off"']
-    if not each:
-        lines += [f'tls.{key} = "{pki / file}"' for key, file in TLS_FILES]
-    lines += ["[sites.vehicle.daemons]"]
-    lines += [f'c{at} = "{node.address}"' for at, node in enumerate(where, 1)]
-    config = folder / "cluster.toml"
-    config.write_text("\n".join(lines))
+    tls = [] if each else [f'tls.{key} = "{pki / file}"' for key, file in TLS_FILES]
     os.environ |= {
         "GROUPCOMM_CA": str(pki / "ca.pem"),
         "GROUPCOMM_CERTIFICATE": str(pki / "program.pem"),
         "GROUPCOMM_KEY": str(pki / "program.key"),
     }
-    daemons = {
-        f"c{at}": LocalDaemon(folder, f"c{at}", config, (), prefix=node.prefix)
-        for at, node in enumerate(where, 1)
-    }
+    daemons = prepare_daemons(folder, where, tls)
     return Shape(folder=folder, nodes=nodes, each=each, daemons=daemons)
 
 
@@ -110,15 +100,8 @@ async def measure(
         open_nodes(computers, MTU, (), wire=wire) as nodes,
     ):
         shape = prepare(Path(folder), nodes, each=each)
-        try:
-            async with trio.open_nursery() as nursery:
-                for daemon in shape.daemons.values():
-                    nursery.start_soon(daemon.start)
-            await until_together(shape)
+        async with running(shape.daemons):
             result, sent = await _drive(shape, seconds, only)
-        finally:
-            for daemon in shape.daemons.values():
-                daemon.stop()
     told = as_json(result)
     kinds = told["kinds"]
     return {
@@ -131,14 +114,6 @@ async def measure(
         **{f"{name} p99": kinds[name]["p99_ms"] for name in kinds},
         "lost": round(max(kind["loss"] for kind in kinds.values()), 4),
     }
-
-
-async def until_together(shape: Shape) -> None:
-    """Wait until all daemons are in one view."""
-    names = tuple(sorted(shape.daemons, key=lambda name: int(name[1:])))
-    with trio.fail_after(20):
-        while {tuple(sorted(d.view[1])) for d in shape.daemons.values()} != {tuple(sorted(names))}:
-            await trio.sleep(0.05)
 
 
 async def _drive(shape: Shape, seconds: float, only: Sequence[str]) -> tuple[Result, int]:

@@ -25,7 +25,8 @@ import trio
 
 from examples.common.stage import Program, program
 from groupcomm_tools.terminal import say
-from tests.verification.campaigns.computers import MTU, Shape, prepare, until_together
+from tests.verification.campaigns.computers import MTU, Shape, prepare
+from tests.verification.campaigns.peers.daemons import running
 from tests.verification.campaigns.peers.nodes import open_nodes
 from tests.verification.campaigns.runner import Found, campaign, option
 from tests.verification.campaigns.wire import Wire
@@ -82,15 +83,8 @@ async def measure(loss: Loss, options: Namespace) -> dict[str, Any]:
             setting = f"net.ipv4.tcp_retries2={options.tcp_retries}"
             subprocess.run([*node.prefix, "sysctl", "-q", "-w", setting], check=True)
         shape = prepare(Path(folder), nodes, each=loss.each)
-        try:
-            async with trio.open_nursery() as nursery:
-                for daemon in shape.daemons.values():
-                    nursery.start_soon(daemon.start)
-            await until_together(shape)
+        async with running(shape.daemons):
             return await _lose(shape, loss, options.seconds)
-        finally:
-            for daemon in shape.daemons.values():
-                daemon.stop()
 
 
 async def _lose(shape: Shape, loss: Loss, seconds: float) -> dict[str, Any]:

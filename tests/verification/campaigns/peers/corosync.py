@@ -25,8 +25,8 @@ from tests.verification.campaigns.peers.launching import (
 from tests.verification.campaigns.peers.nodes import Node, open_nodes
 from tests.verification.campaigns.peers.peer import Peer, Servers
 
-PACKET_BYTES: Final = 60_000
-"""The MTU of the network and of Corosync's packets, as for ours."""
+LOOPBACK_MTU: Final = 60_000
+"""As large as packets of ours are on loopback."""
 
 PRIVATE: Final = ("/run", "/dev/shm", "/var/lib/corosync")
 """The folders in which Corosync puts sockets, shared memory and state, always by the same names."""
@@ -63,14 +63,15 @@ class Corosync(Peer):
 
     Args:
         crypto: whether they encrypt their datagrams.
+        mtu: the MTU of the network, which Corosync is told, bytes.
     """
 
     family = "corosync"
 
-    def __init__(self, *, crypto: bool = False) -> None:
+    def __init__(self, *, crypto: bool = False, mtu: int = LOOPBACK_MTU) -> None:
         self.name = "corosync, encrypted" if crypto else "corosync"
         self.sending = "one call per message"
-        self._crypto = crypto
+        self._crypto, self._mtu = crypto, mtu
 
     def missing(self) -> str:
         packages = packages_of(corosync="corosync", iproute2="ip")
@@ -84,7 +85,7 @@ class Corosync(Peer):
     async def open(self, plan: Plan) -> AsyncIterator[Servers]:
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="groupcomm-")))
-            nodes = stack.enter_context(open_nodes(plan.daemons, PACKET_BYTES, PRIVATE))
+            nodes = stack.enter_context(open_nodes(plan.daemons, self._mtu, PRIVATE))
             configuration = self._configure(folder, nodes)
             pids, logs = [], []
             for node in nodes:
@@ -105,7 +106,7 @@ class Corosync(Peer):
         totem = _ENCRYPTED.format(key=key) if self._crypto else _PLAIN
         configuration = folder / "corosync.conf"
         configuration.write_text(
-            _CONFIGURATION.format(totem=totem, packet_bytes=PACKET_BYTES, nodes="".join(lines))
+            _CONFIGURATION.format(totem=totem, packet_bytes=self._mtu, nodes="".join(lines))
         )
         return configuration
 

@@ -52,10 +52,14 @@ class Programs:
 
     def _command(self, role: str, index: int, counters: Path, plan: Plan) -> Command:
         at = index % len(self.addresses)
+        prefix = self.prefixes[at] if self.prefixes else ()
+        return [*prefix, *self.words(role, self.addresses[at], index, counters, plan)]
+
+    def words(self, role: str, address: str, index: int, counters: Path, plan: Plan) -> Command:
+        """Return the command line of one program, without its prefix."""
         return [
-            *(self.prefixes[at] if self.prefixes else ()),
             *(sys.executable, "-m", "tests.verification.campaigns.peers.program"),
-            *(role, self.module, self.addresses[at], str(index)),
+            *(role, self.module, address, str(index)),
             *(str(counters), json.dumps(cattrs.unstructure(plan))),
         ]
 

@@ -50,7 +50,7 @@ class Tally:
     """The messages of a receiver: data, or messages with the time; after the last one, END."""
 
     def __init__(self, plan: Plan) -> None:
-        self._is_timed = plan.is_timed
+        self._is_timed = plan.rate > 0
         self._end = end_of(plan)
         self._account = Receipts(Content(0, plan.size))
         self._timed = self._wrong_timed = 0
@@ -61,7 +61,7 @@ class Tally:
     @property
     def got(self) -> int:
         """Return the number of messages."""
-        return self._account.got
+        return self._account.got + self._timed
 
     def check(self, messages: list[bytes]) -> None:
         """Check the received messages."""
@@ -145,6 +145,23 @@ async def send_timed(client: Client, plan: Plan, stop: threading.Event) -> int:
     return sent
 
 
+async def send_at(client: Client, plan: Plan, counters: Counters, stop: threading.Event) -> int:
+    """Send messages with the time as `send_timed` does, several at once; return their number."""
+    sent, began = 0, time.monotonic()
+    window = client.window_bytes // plan.size
+    while not stop.is_set():
+        due = int((time.monotonic() - began) * plan.rate) - sent
+        count = min(due, counters.least + window - sent)
+        if count > 0:
+            numbers = range(sent, sent + count)
+            now_ns = time.monotonic_ns()
+            await client.send([timed(now_ns, number, plan.size) for number in numbers])
+            sent += count
+        else:
+            await client.sleep(_RETRY_S)
+    return sent
+
+
 async def run_sender(kind: type[Client], address: str, plan: Plan, counters: Counters) -> None:
     """Be a sender, from its first line to its last."""
     content = Content(0, plan.size)
@@ -154,6 +171,8 @@ async def run_sender(kind: type[Client], address: str, plan: Plan, counters: Cou
     stop, sent, sent_timed = Said(), 0, 0
     if plan.is_timed:
         sent_timed = await send_timed(client, plan, stop)
+    elif plan.rate:
+        sent_timed = await send_at(client, plan, counters, stop)
     else:
         sent = await send(client, plan, content, counters, stop)
     await client.send([end_of(plan)])

@@ -21,14 +21,23 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm_tools.bench.plan import GROUP, Plan
-from tests.verification.campaigns.peers.launching import START_S, Programs, last_words, open_server
-from tests.verification.campaigns.peers.nodes import Node, open_nodes
+from groupcomm_tools.bench.runs import Command
+from tests.verification.campaigns.peers.launching import (
+    START_S,
+    Programs,
+    last_words,
+    not_installed,
+    open_server,
+    packages_of,
+)
+from tests.verification.campaigns.peers.nodes import Node, open_nodes, run
 from tests.verification.campaigns.peers.peer import LISTEN_S, Client, Peer, Servers
 
 PORT: Final = 4803
-PACKET_BYTES: Final = 60_000
-"""The MTU of the network, as for the other systems; Spread's packets have 1,472 bytes."""
+LOOPBACK_MTU: Final = 60_000
+"""As for the other systems; Spread's packets have 1,472 bytes."""
 
+_HEADERS: Final = Path("tests", "groupcomm_client", "spread_header")
 _AGREED: Final = 0x10
 _SELF_DISCARD: Final = 0x40
 _REGULAR: Final = 0x3F
@@ -137,10 +146,20 @@ CLIENT = SpreadClient
 
 
 class Spread(Peer):
-    """Daemons in one segment, on nodes of their own if there are several."""
+    """Daemons in one segment, on nodes of their own if there are several.
+
+    Args:
+        mtu: the MTU of the network, bytes.
+    """
 
     name = family = "spread"
     sending = "one call per message"
+
+    def __init__(self, mtu: int = LOOPBACK_MTU) -> None:
+        self._mtu = mtu
+
+    def adapted(self, plan: Plan) -> Plan | None:
+        return plan if plan.size <= _LARGEST else None
 
     def missing(self) -> str:
         if not daemon() or not library():
@@ -153,7 +172,7 @@ class Spread(Peer):
     async def open(self, plan: Plan) -> AsyncIterator[Servers]:
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="groupcomm-")))
-            nodes = stack.enter_context(open_nodes(plan.daemons, PACKET_BYTES, ()))
+            nodes = stack.enter_context(open_nodes(plan.daemons, self._mtu, ()))
             path = folder / "spread.conf"
             path.write_text(configuration(nodes, folder))
             pids, logs = [], []
@@ -167,7 +186,43 @@ class Spread(Peer):
             await _formed(nodes, logs)
             addresses = [node.address for node in nodes]
             prefixes = [node.prefix for node in nodes]
-            yield Servers(pids, Programs(__name__, addresses, folder, prefixes))
+            yield Servers(pids, self.programs(addresses, folder, prefixes))
+
+    def programs(
+        self, addresses: Sequence[str], folder: Path, prefixes: Sequence[Sequence[str]]
+    ) -> Programs:
+        """Return what makes the command lines of its programs."""
+        return Programs(__name__, addresses, folder, prefixes)
+
+
+class SpreadInC(Spread):
+    """The same with programs in C, as most of Spread's users have."""
+
+    name = "spread, programs in C"
+
+    def missing(self) -> str:
+        return super().missing() or not_installed(packages_of(gcc="cc"))
+
+    def programs(
+        self, addresses: Sequence[str], folder: Path, prefixes: Sequence[Sequence[str]]
+    ) -> Programs:
+        binary = folder / "program"
+        source = Path(__file__).with_name("spread_program.c")
+        file = Path(library())
+        named = str(file) if file.is_absolute() else f"-l:{file}"
+        run("cc", "-O2", f"-I{_HEADERS}", "-o", str(binary), str(source), named)
+        return _ProgramsInC(str(binary), addresses, folder, prefixes)
+
+
+class _ProgramsInC(Programs):
+    """Makes their command lines; `module` is the path of the program."""
+
+    def words(self, role: str, address: str, index: int, counters: Path, plan: Plan) -> Command:
+        window = SpreadClient.window_bytes // plan.size
+        return [
+            *(self.module, role, f"{PORT}@{address}", str(index), str(counters)),
+            *(str(plan.receivers), GROUP, str(plan.size), str(window), str(plan.rate)),
+        ]
 
 
 def daemon() -> str:

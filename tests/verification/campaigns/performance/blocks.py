@@ -2,13 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from groupcomm.level import LEVELS
 from tests.verification.campaigns.peers.bare_relays import BareClient
 from tests.verification.campaigns.peers.peer import Client
 from tests.verification.campaigns.peers.spread import SpreadClient
-from tests.verification.campaigns.performance.parts import LONE_LOAD, MANY, OURS, SINGLY, parts_of
+from tests.verification.campaigns.performance import networks
+from tests.verification.campaigns.performance.parts import (
+    LONE_LOAD,
+    MANY,
+    OURS,
+    SINGLY,
+    parts_of,
+    size_name,
+)
 from tests.verification.campaigns.performance.records import Cell, Data, NotMeasured, Recorded
 from tests.verification.campaigns.performance.text import NONE, amount, ratio, sentence, table
 from tests.verification.campaigns.performance.virtual import BETWEEN, RATE, RATES, SHAPES
@@ -20,6 +29,10 @@ BUSY: Final = 0.5
 
 VIRTUAL: Final = "in virtual time"
 _MIB: Final = 1 << 20
+_SHAPE: Final = (
+    "three daemons, one sender, a receiver at each; messages a second that each receives."
+)
+_DELAYS: Final = (LONE_LOAD, "p50, ms", "ours to it", "p99, ms", "ours to it")
 _SIZES: Final = ("100 bytes", "1,000 bytes", "8,000 bytes", "100,000 bytes", "4 MB")
 
 
@@ -27,6 +40,9 @@ def blocks(data: Data) -> Mapping[str, Block]:
     """Return all blocks, by name; each renders when it is called."""
     found: dict[str, Block] = {
         "when": partial(when, data),
+        "ethernet": partial(ethernet, data),
+        "jumbo": partial(jumbo, data),
+        "queues": partial(queues, data),
         "levels": partial(levels, data),
         "sizes": partial(sizes, data),
         "total": partial(total, data),
@@ -197,7 +213,7 @@ def total(data: Data) -> str:
     """Return the rates of systems with one order for all."""
     part = data["total"]
     loads = ("100 bytes", "8,000 bytes")
-    head = "Three daemons, one sender, a receiver at each; messages a second that each receives."
+    head = f"Loopback, `packet_bytes = 60000`; {_SHAPE}"
     return f"{head}\n\n{_rates(part, loads)}{_notes(part)}"
 
 
@@ -222,25 +238,67 @@ def _rate(cell: Cell) -> list[str]:
     return [amount(cell.median("rate")), ratio(cell.base.get("rate"))]
 
 
+def ethernet(data: Data) -> str:
+    """Return the rates and lone messages of systems on an Ethernet."""
+    part = data["ethernet"]
+    alone = [
+        [load, amount(part.median(load, OURS, "rate")), amount(part.median(load, OURS, "mb_s"))]
+        for load in map(size_name, networks.LARGE)
+    ]
+    lone = [[system, *_delays(part, system)] for system in part.systems]
+    return "\n\n".join(
+        [
+            f"MTU {networks.ETHERNET:,}, default settings, encrypted; {_SHAPE}",
+            _rates(part, [size_name(size) for size in networks.SIZES]),
+            table(("groupcomm alone", "messages/s", "MB/s"), alone),
+            table(_DELAYS, lone),
+        ]
+    ) + _notes(part)
+
+
+def jumbo(data: Data) -> str:
+    """Return the rates of systems on a network of jumbo frames."""
+    part = data["jumbo"]
+    head = f"MTU {networks.JUMBO:,}, default settings, encrypted; {_SHAPE}"
+    return f"{head}\n\n{_rates(part, part.loads)}{_notes(part)}"
+
+
+def queues(data: Data) -> str:
+    """Return the delays by rate."""
+    part = data["queues"]
+    columns = [f"MTU {networks.ETHERNET:,}"]
+    for system in part.systems:
+        columns += [f"{system}: p50, ms", "p99, ms"]
+    rows = []
+    for load in part.loads:
+        row = [load]
+        for system in part.systems:
+            row += [amount(part.median(load, system, name)) for name in ("p50_ms", "p99_ms")]
+        rows.append(row)
+    return table(columns, rows) + _notes(part)
+
+
+def _delays(part: Recorded, system: str) -> list[str]:
+    cell = part.cell(LONE_LOAD, system)
+    if cell is None:
+        return [NONE] * 4
+    found = (
+        [amount(cell.median(name)), ratio(cell.base.get(name))] for name in ("p50_ms", "p99_ms")
+    )
+    return [*chain(*found)]
+
+
 def total_delays(data: Data) -> str:
     """Return the delays of lone messages through all systems."""
     rows = []
     for name, where in (("total", "three daemons"), ("brokers", "one daemon or server")):
         part = data[name]
-        for system in part.systems:
-            cell = part.cell(LONE_LOAD, system)
-            if cell is not None:
-                rows.append(
-                    [
-                        f"{where}: {system}",
-                        amount(cell.median("p50_ms")),
-                        ratio(cell.base.get("p50_ms")),
-                        amount(cell.median("p99_ms")),
-                        ratio(cell.base.get("p99_ms")),
-                    ]
-                )
-    columns = (LONE_LOAD, "p50, ms", "ours to it", "p99, ms", "ours to it")
-    return table(columns, rows) + _notes(data["total"])
+        rows += [
+            [f"{where}: {system}", *_delays(part, system)]
+            for system in part.systems
+            if part.cell(LONE_LOAD, system)
+        ]
+    return table(_DELAYS, rows) + _notes(data["total"])
 
 
 def brokers(data: Data) -> str:
@@ -466,7 +524,7 @@ def measured_here(data: Data) -> str:
     """Return ratios to the systems that were measured beside ours."""
     rows = []
     for name, loads in (
-        ("total", ("100 bytes", "8,000 bytes", LONE_LOAD)),
+        ("ethernet", ("100 bytes", "8,000 bytes", LONE_LOAD)),
         ("brokers", ("100 bytes, 5 receivers", "1,000 bytes, 5 receivers", LONE_LOAD)),
     ):
         part = data[name]
@@ -485,4 +543,4 @@ def measured_here(data: Data) -> str:
                 ]
             )
     columns = ("groupcomm divided by", "messages/s, small", "messages/s, larger", "delay, p50")
-    return table(columns, rows) + _notes(data["total"])
+    return table(columns, rows) + _notes(data["ethernet"])

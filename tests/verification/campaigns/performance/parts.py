@@ -33,7 +33,7 @@ from tests.verification.campaigns.peers.redis_server import Redis
 from tests.verification.campaigns.peers.spread import Spread
 from tests.verification.campaigns.peers.table import cpu_us
 from tests.verification.campaigns.peers.zeromq import ZeroMq
-from tests.verification.campaigns.performance import virtual
+from tests.verification.campaigns.performance import networks, virtual
 
 Found = dict[str, float]
 """The figures of one run; rates a second, delays in ms, processor time in microseconds."""
@@ -49,6 +49,8 @@ FAR_LEVELS: Final = tuple(level for level in LEVELS if level.name in FAR_NAMES)
 HISTORY_MESSAGES, HISTORY_SINGLE = 100_000, 50
 OURS: Final = "groupcomm"
 SINGLY: Final = "groupcomm, each message awaited"
+_KEPT: Final = 0.95
+"""The share of a rate that a system has to carry."""
 LONE_LOAD: Final = f"100 bytes, {LONE} a second"
 
 
@@ -104,6 +106,9 @@ def parts_of(duration_s: float) -> list[Part]:
     plan = Plan(duration_s=duration_s, warm_up_s=duration_s / 2)
     return [
         *_virtual(),
+        Part(name="ethernet", title="on an Ethernet", base=OURS, runs=list(_ethernet(plan))),
+        Part(name="jumbo", title="on jumbo frames", base=OURS, runs=list(_jumbo(plan))),
+        Part(name="queues", title="delay by rate", base=OURS, runs=list(_queues(plan))),
         Part(name="levels", title="delay by level", base="RELIABLE", runs=list(_levels(plan))),
         Part(name="total", title="systems with one order", base=OURS, runs=list(_total(plan))),
         Part(name="brokers", title="servers without one order", base=OURS, runs=list(_one(plan))),
@@ -162,7 +167,43 @@ def _peer_runs(load: str, peers: dict[str, Peer], plan: Plan) -> Iterator[Run]:
             yield Run(load=load, system=system, measure=measured, missing=peer.missing)
 
 
+async def _queue(peer: Peer, plan: Plan) -> Found:
+    async with peer.open(plan) as servers:
+        figures = await measure_programs(plan, *servers.commands(plan), servers.pids)
+    if figures.is_right and figures.msgs_per_s_each < _KEPT * plan.rate:
+        raise NothingArrived(f"it carries {figures.msgs_per_s_each:,.0f} a second only")
+    assert figures.delay_p50_us is not None
+    assert figures.delay_p99_us is not None
+    delays = {"p50_ms": figures.delay_p50_us / 1000, "p99_ms": figures.delay_p99_us / 1000}
+    return {**found_of(figures), **delays}
+
+
 # ---- parts ----
+
+
+def _ethernet(plan: Plan) -> Iterator[Run]:
+    found = networks.peers(OURS, networks.ETHERNET)
+    for size in networks.SIZES:
+        yield from _peer_runs(size_name(size), found, attrs.evolve(plan, size=size))
+    for size in networks.LARGE:
+        large = attrs.evolve(plan, size=size)
+        yield from _peer_runs(size_name(size), {OURS: found[OURS]}, large)
+    yield from _peer_runs(LONE_LOAD, found, attrs.evolve(plan, rate=float(LONE)))
+
+
+def _jumbo(plan: Plan) -> Iterator[Run]:
+    found = networks.peers(OURS, networks.JUMBO)
+    for size in networks.SIZES:
+        yield from _peer_runs(size_name(size), found, attrs.evolve(plan, size=size))
+
+
+def _queues(plan: Plan) -> Iterator[Run]:
+    found = networks.peers(OURS, networks.ETHERNET)
+    for load, each in networks.at_rates(plan):
+        for system in (OURS, networks.IN_C, "Corosync"):
+            peer = found[system]
+            measured = partial(_queue, peer, each)
+            yield Run(load=load, system=system, measure=measured, missing=peer.missing)
 
 
 def _levels(plan: Plan) -> Iterator[Run]:
