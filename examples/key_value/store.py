@@ -14,94 +14,47 @@ import trio
 
 import groupcomm_client as gc
 from groupcomm.errors import GroupCommError
-from groupcomm.events import MemberId
-from groupcomm_client.coordination import OutcomeUnknown, Replicated, replicate
+from groupcomm_client.coordination import OutcomeUnknown, ReplicatedDict, open_dict
 
 HELP = "put KEY VALUE, get KEY, delete KEY, list, or hash"
+GONE = "there is no such key"
 
 
-class Store:
-    """The state machine: a dict, and commands that are lists of strings."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, str] = {}
-        self._decoder = msgspec.msgpack.Decoder(list[str])
-
-    @staticmethod
-    def put(key: str, value: str) -> bytes:
-        """Return the command that sets the value of a key."""
-        return msgspec.msgpack.encode(["put", key, value])
-
-    @staticmethod
-    def delete(key: str) -> bytes:
-        """Return the command that removes a key."""
-        return msgspec.msgpack.encode(["delete", key])
-
-    def apply(self, command: bytes, sender: MemberId) -> object:
-        """Apply a command; return the value that the key had before, or None."""
-        match self._decoder.decode(command):
-            case ["put", key, value]:
-                before, self.values[key] = self.values.get(key), value
-                return before
-            case ["delete", key]:
-                return self.values.pop(key, None)
-            case _:
-                return None
-
-    def members_changed(self, members: tuple[MemberId, ...]) -> None:
-        """Do nothing: values belong to no member."""
-
-    def snapshot(self) -> bytes:
-        return msgspec.msgpack.encode(self.values)
-
-    def restore(self, state: bytes) -> None:
-        self.values = msgspec.msgpack.decode(state, type=dict[str, str])
-
-    def digest(self) -> str:
-        """Return a hash of all keys and values."""
-        found = hashlib.sha256()
-        for pair in sorted(self.values.items()):
-            found.update(msgspec.msgpack.encode(pair))
-        return found.hexdigest()
-
-
-async def answer(store: Store, replica: Replicated, words: Sequence[str]) -> str:
+async def answer(store: ReplicatedDict[str], words: Sequence[str]) -> str:
     """Execute a line; return the text to print."""
     match words:
         case ["put", key, *values] if values:
-            before = await replica.submit(Store.put(key, " ".join(values)))
-            return "new" if before is None else f"was {before}"
+            return f"version {await store.put(key, ' '.join(values))}"
         case ["delete", key]:
-            before = await replica.submit(Store.delete(key))
-            return "there is no such key" if before is None else f"was {before}"
+            return GONE if store.get(key) is None else f"version {await store.delete(key)}"
         case ["get", key]:
-            return store.values.get(key, "there is no such key")
+            return store.get(key) or GONE
         case ["list"]:
-            return "\n".join(f"{key} = {value}" for key, value in sorted(store.values.items()))
+            return "\n".join(f"{key} = {value}" for key, value in sorted(store.copy().items()))
         case ["hash"]:
-            return store.digest()
+            pairs = msgspec.msgpack.encode(sorted(store.copy().items()))
+            return hashlib.sha256(pairs).hexdigest()
         case _:
             return HELP
 
 
 async def run(options: argparse.Namespace) -> None:
-    store = Store()
     async with (
         gc.connect(options.address) as connection,
-        replicate(connection, options.group, store, replicas=options.replicas) as replica,
+        open_dict(connection, options.group, str, replicas=options.replicas) as store,
     ):
         with trio.move_on_after(options.patience_s):
-            await replica.until_current()
-        if not replica.is_current:
+            await store.until_current()
+        if not store.is_current:
             raise GroupCommError(
                 f"fewer than {options.replicas // 2 + 1} of {options.replicas} replicas have the"
                 f" state, or not all are there for the first time, after {options.patience_s:g} s"
             )
-        print(f"{len(store.values)} keys; {HELP}", flush=True)
+        print(f"{len(store.copy())} keys; {HELP}", flush=True)
         async for line in gc.input_lines():
             if words := line.split():
                 try:
-                    print(await answer(store, replica, words), flush=True)
+                    print(await answer(store, words), flush=True)
                 except OutcomeUnknown as error:
                     print(f"unknown: {error}", flush=True)
 

@@ -43,12 +43,12 @@ async def test_what_one_writes_all_have_and_a_newcomer_gets_it() -> None:
         three = [Terminal(cluster[name].unix, "--replicas", "3") for name in "abc"]
         for each in three:
             assert each.line().startswith("0 keys")
-        assert three[0].type("put color dark blue") == "new"
-        assert three[1].type("put color red") == "was dark blue"
-        assert three[1].type("put size 5") == "new"
+        assert three[0].type("put color dark blue") == "version 1"
+        assert three[1].type("put color red") == "version 2"
+        assert three[1].type("put size 5") == "version 3"
         three[0].process.kill()
         three[0].leave()
-        assert three[2].type("delete size") == "was 5"
+        assert three[2].type("delete size") == "version 4"
         assert three[2].type("get size") == "there is no such key"
         back = Terminal(cluster["a"].unix, "--replicas", "3")
         assert back.line().startswith("1 keys")

@@ -6,6 +6,16 @@ the same functions for programs that use threads.
 
 from groupcomm_client.coordination.election import Election, LeadershipLost, stand
 from groupcomm_client.coordination.mutex import Mutex, MutexLost, join_mutex, keep_resource, use
+from groupcomm_client.coordination.objects import (
+    ReplicatedCounter,
+    ReplicatedDict,
+    ReplicatedLatch,
+    ReplicatedQueue,
+    open_counter,
+    open_dict,
+    open_latch,
+    open_queue,
+)
 from groupcomm_client.coordination.replica import StateMachine, StateUnavailable
 from groupcomm_client.coordination.replicated import OutcomeUnknown, Replicated, replicate
 from groupcomm_client.coordination.requests import (
@@ -18,6 +28,11 @@ from groupcomm_client.coordination.requests import (
     serve,
 )
 from groupcomm_client.coordination.rules import RulesDiffer
+from groupcomm_client.coordination.semaphore import (
+    PermitLost,
+    ReplicatedSemaphore,
+    open_semaphore,
+)
 from groupcomm_client.coordination.working import (
     Job,
     JobLost,
@@ -37,7 +52,13 @@ __all__ = [
     "MutexLost",
     "NoReply",
     "OutcomeUnknown",
+    "PermitLost",
     "Replicated",
+    "ReplicatedCounter",
+    "ReplicatedDict",
+    "ReplicatedLatch",
+    "ReplicatedQueue",
+    "ReplicatedSemaphore",
     "Replies",
     "Request",
     "RulesDiffer",
@@ -48,6 +69,11 @@ __all__ = [
     "calling",
     "join_mutex",
     "keep_resource",
+    "open_counter",
+    "open_dict",
+    "open_latch",
+    "open_queue",
+    "open_semaphore",
     "replicate",
     "serve",
     "stand",

@@ -11,30 +11,58 @@ The calls to this library in a block end once the program has lost what the bloc
 error that says so is raised at the end of the block at the latest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from groupcomm_client.arguments import check_function
 from groupcomm_client.block import Raised
 from groupcomm_client.blocking import BlockingConnection
-from groupcomm_client.coordination import election, mutex, replicated, requests, working
+from groupcomm_client.coordination import (
+    election,
+    mutex,
+    objects,
+    replicated,
+    requests,
+    semaphore,
+    working,
+)
 from groupcomm_client.coordination.blocking_work import BlockingJob, BlockingWorker
 from groupcomm_client.coordination.election import Election
 from groupcomm_client.coordination.mutex import Mutex
+from groupcomm_client.coordination.objects import (
+    DictWatch,
+    ReplicatedCounter,
+    ReplicatedDict,
+    ReplicatedLatch,
+    ReplicatedQueue,
+)
 from groupcomm_client.coordination.replicated import Replicated
 from groupcomm_client.coordination.requests import Caller, Request
+from groupcomm_client.coordination.semaphore import ReplicatedSemaphore
 from groupcomm_client.thread_loop import run
-from groupcomm_client.waiting import Waiting, opens, same, shows, waits
+from groupcomm_client.waiting import Events, Waiting, calls, opens, same, shows, waits
 
 __all__ = [
     "BlockingCaller",
+    "BlockingCounter",
+    "BlockingDict",
+    "BlockingDictWatch",
     "BlockingElection",
     "BlockingJob",
+    "BlockingLatch",
     "BlockingMutex",
+    "BlockingQueue",
     "BlockingReplicated",
+    "BlockingSemaphore",
     "BlockingWorker",
     "calling",
     "join_mutex",
     "keep_resource",
+    "open_counter",
+    "open_dict",
+    "open_latch",
+    "open_queue",
+    "open_semaphore",
     "replicate",
     "serve",
     "stand",
@@ -95,6 +123,75 @@ class BlockingReplicated(Waiting[Replicated]):
 
 
 replicate = opens(replicated.replicate, BlockingReplicated)
+
+
+class BlockingDict(Waiting[ReplicatedDict[Any]]):
+    """A dict that programs share; made by `open_dict`; threads may share it, too."""
+
+    is_current = shows(ReplicatedDict.is_current)
+    until_current = waits(ReplicatedDict.until_current)
+    get = calls(ReplicatedDict[Any].get)
+    entry = calls(ReplicatedDict[Any].entry)
+    copy = calls(ReplicatedDict[Any].copy)
+    put = waits(ReplicatedDict.put)
+    delete = waits(ReplicatedDict.delete)
+
+    def watch(self) -> "BlockingDictWatch":
+        """Return an iterator over changes; see `ReplicatedDict.watch`."""
+        return BlockingDictWatch(self.awaited.watch())
+
+
+class BlockingDictWatch(Events[DictWatch[Any], Mapping[str, Any]]):
+    """Changes of a dict; made by `BlockingDict.watch`."""
+
+
+class BlockingCounter(Waiting[ReplicatedCounter]):
+    """A number that programs share; made by `open_counter`."""
+
+    is_current = shows(ReplicatedCounter.is_current)
+    until_current = waits(ReplicatedCounter.until_current)
+    value = shows(ReplicatedCounter.value)
+    add = waits(ReplicatedCounter.add)
+    until_changed = waits(ReplicatedCounter.until_changed)
+
+
+class BlockingLatch(Waiting[ReplicatedLatch]):
+    """A latch that programs share; made by `open_latch`."""
+
+    is_current = shows(ReplicatedLatch.is_current)
+    until_current = waits(ReplicatedLatch.until_current)
+    remaining = shows(ReplicatedLatch.remaining)
+    count_down = waits(ReplicatedLatch.count_down)
+    until_open = waits(ReplicatedLatch.until_open)
+
+
+class BlockingQueue(Waiting[ReplicatedQueue[Any]]):
+    """A queue that programs share; made by `open_queue`."""
+
+    is_current = shows(ReplicatedQueue.is_current)
+    until_current = waits(ReplicatedQueue.until_current)
+    put = waits(ReplicatedQueue.put)
+    get = waits(ReplicatedQueue[Any].get)
+
+    def __len__(self) -> int:
+        """Return the number of values here."""
+        return len(self.awaited)
+
+
+class BlockingSemaphore(Waiting[ReplicatedSemaphore]):
+    """Permits that programs share; made by `open_semaphore`."""
+
+    is_current = shows(ReplicatedSemaphore.is_current)
+    until_current = waits(ReplicatedSemaphore.until_current)
+    holders = shows(ReplicatedSemaphore.holders)
+    permit = opens(ReplicatedSemaphore.permit, same)
+
+
+open_dict = opens(objects.open_dict, BlockingDict)
+open_counter = opens(objects.open_counter, BlockingCounter)
+open_latch = opens(objects.open_latch, BlockingLatch)
+open_queue = opens(objects.open_queue, BlockingQueue)
+open_semaphore = opens(semaphore.open_semaphore, BlockingSemaphore)
 
 
 def serve(connection: BlockingConnection, group: str, handler: Callable[[Request], bytes]) -> None:

@@ -19,7 +19,7 @@
         print(await counter.submit(b"1"))
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -49,14 +49,29 @@ class _Call:
 
 
 class Replicated:
-    """One replica of a state machine; made by `replicate`."""
+    """One replica of a state machine; made by `replicate`.
+
+    Attributes:
+        is_busy: see `Participant`.
+        on_event: called behind each event, and at the end of a session.
+    """
+
+    is_busy = False
 
     def __init__(
-        self, connection: Connection, group: str, machine: StateMachine, replicas: int | None
+        self,
+        connection: Connection,
+        group: str,
+        machine: StateMachine,
+        replicas: int | None,
+        *,
+        needs_majority: bool = False,
     ) -> None:
         self._group = group
         self._machine = machine
         self._replicas = replicas
+        self._needs_majority = needs_majority
+        self.on_event: Callable[[], object] = bool
         self._as_of: Position | None = None  # what the machine has applied in earlier sessions
         self._calls: dict[int, _Call] = {}  # by the number of the command
         self.driver = Driver(connection, group, self)
@@ -67,7 +82,8 @@ class Replicated:
         return self.replica.has_quorum and self.driver.is_live
 
     @property
-    def _is_current(self) -> bool:
+    def has_state(self) -> bool:
+        """Return the same as of the events that were handled so far."""
         return self.replica.has_quorum and self.driver.session is not None
 
     async def until_current(self) -> None:
@@ -76,7 +92,7 @@ class Replicated:
         Raises:
             SessionEnded: the session is over, and no other follows.
         """
-        await self.driver.until(lambda: self._is_current)
+        await self.driver.until(lambda: self.has_state)
 
     async def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
         """Have every replica apply a command; return the result of `apply` here.
@@ -121,15 +137,17 @@ class Replicated:
         while True:
             await self.until_current()
             with self.driver.thread_lock:
-                if self._is_current:  # otherwise another thread has noticed the end
+                if self.has_state:  # otherwise another thread has noticed the end
                     number, data = self.replica.command(command)
                     self._calls[number] = call
                     self.driver.send(data, level=level)
                     return number
 
-    # ---- what the driver tells ----
+    def send(self, command: bytes) -> None:
+        """Have every replica apply a command, if this one has the state; wait for nothing."""
+        self.driver.send(self.replica.command(command)[1])
 
-    is_busy = False
+    # ---- what the driver tells ----
 
     def begin(self, session: BasicConnection) -> None:
         """See `Participant`."""
@@ -139,6 +157,7 @@ class Replicated:
             self._machine,
             replicas=self._replicas,
             as_of=self._as_of,
+            needs_majority=self._needs_majority,
         )
 
     def accept(self, event: Received) -> None:
@@ -148,6 +167,7 @@ class Replicated:
                 self.driver.send(action.data)
             elif action.number in self._calls:  # otherwise its caller has given up
                 self._calls.pop(action.number).outcome = action
+        self.on_event()
 
     def lose(self) -> None:
         """See `Participant`."""
@@ -155,6 +175,7 @@ class Replicated:
         calls, self._calls = self._calls, {}
         for number, call in calls.items():
             call.outcome = Unknown(number)
+        self.on_event()
 
     def changed(self) -> None:
         """See `Participant`."""

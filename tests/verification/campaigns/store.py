@@ -1,8 +1,8 @@
-"""Three replicas of the example's store under load, through kills, partitions and merges.
+"""Three replicas of a dict under load, through kills, partitions and merges.
 
     python -m tests.verification.campaigns store --disasters 50 --rate 500
 
-Checked: every acknowledged value is in the store in the end; no value is there that no program
+Checked: every acknowledged value is in the dict in the end; no value is there that no program
 wrote; replicas at the same view have the same contents, by hash. Ends with a line of JSON.
 """
 

@@ -1,21 +1,23 @@
-"""A replica of the example's store, at one daemon for ever, and a writer of new keys.
+"""A replica of a dict, at one daemon for ever, and a writer of new keys.
 
 Prints lines of JSON: {"at", "digest"} of all contents when a view begins, {"acknowledged"} and
 {"unknown"} keys, {"current", "fellows"} when these change, {"contents"} at the end of its input.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import sys
 
+import msgspec
 import trio
 
-from examples.key_value.store import Store
 from groupcomm.errors import SessionError
 from groupcomm.events import MemberId
 from groupcomm_client import connect
 from groupcomm_client.coordination import OutcomeUnknown, Replicated, replicate
+from groupcomm_client.coordination.object_machines import DictMachine, Put, encode
 
 GROUP = "store"
 RETRY_S = 0.05
@@ -26,14 +28,20 @@ def tell(**what: object) -> None:
     os.write(1, json.dumps(what).encode() + b"\n")
 
 
-class WatchedStore(Store):
+class WatchedDict(DictMachine):
     """Tells a digest whenever a view of the group begins, as all replicas do at that place."""
 
     replica: Replicated | None = None
 
     def members_changed(self, members: tuple[MemberId, ...]) -> None:
         assert self.replica is not None
-        tell(at=str(self.replica.replica.as_of), digest=self.digest(), keys=len(self.values))
+        digest = hashlib.sha256(self.snapshot()).hexdigest()
+        tell(at=str(self.replica.replica.as_of), digest=digest, keys=len(self.state.entries))
+
+    def contents(self) -> dict[str, str]:
+        """The values by key."""
+        found = self.state.entries
+        return {key: msgspec.msgpack.decode(entry.value, type=str) for key, entry in found.items()}
 
 
 class Writer:
@@ -47,7 +55,7 @@ class Writer:
         self._options = options
         self._keys = iter(range(10**9))
         self._stop = trio.Event()
-        self.store = Store()
+        self.store = WatchedDict()
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -56,7 +64,7 @@ class Writer:
                 if line == "stop\n":
                     self._stop.set()
             nursery.cancel_scope.cancel()
-        tell(contents=self.store.values)
+        tell(contents=self.store.contents())
 
     async def _stay(self) -> None:
         while True:
@@ -67,7 +75,7 @@ class Writer:
                 await trio.sleep(RETRY_S)
 
     async def _be_a_replica(self) -> None:
-        self.store = store = WatchedStore()
+        self.store = store = WatchedDict()
         async with (
             connect(self._options.address) as connection,
             replicate(connection, GROUP, store, replicas=self._options.replicas) as replica,
@@ -105,7 +113,7 @@ class Writer:
 
     async def _put(self, replica: Replicated, key: str, limit: trio.CapacityLimiter) -> None:
         try:
-            await replica.submit(Store.put(key, key[::-1]))
+            await replica.submit(encode(Put(key, encode(key[::-1]), None)))
             tell(acknowledged=key)
         except OutcomeUnknown:
             tell(unknown=key)
