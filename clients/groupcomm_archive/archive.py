@@ -13,11 +13,13 @@ import attrs
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import GroupView, MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
+from groupcomm_archive.awaiting import Awaiting, Disk
 from groupcomm_archive.holdings import Held, Holding, held_by_all
 from groupcomm_client.history.frames import (
     ARCHIVES,
     CHANNEL_ID_BYTES,
     CHANNEL_KEY_BYTES,
+    AwaitKept,
     Channel,
     EncodedPiece,
     Find,
@@ -166,6 +168,7 @@ class Archive:
         groups: Collection[str],
         intervals: Collection[Interval] = (),
         listening: Listening | None = None,
+        disk: Disk | None = None,
     ) -> None:
         """Begin with what the store holds already.
 
@@ -174,6 +177,7 @@ class Archive:
             groups: the groups of its first log; none to begin without a log.
             intervals: what that log holds.
             listening: for channels; without it all pieces go through the daemons.
+            disk: what it says of itself; None for an archive whose disk does not count.
         """
         self.holdings: list[Holding] = []
         if groups:
@@ -181,6 +185,7 @@ class Archive:
         self.streams: dict[Key, _Stream] = {}
         self.me = me
         self._listening = listening
+        self._awaiting = None if disk is None else Awaiting(disk)
         self._channels: dict[bytes, Key] = {}  # those of open streams, by their ids
         self._members: frozenset[MemberId] | None = None  # the archives, once they are known
         self._lost_at: float | None = None  # when the last one went away, or this one came
@@ -204,6 +209,11 @@ class Archive:
             holding.is_live = is_live
 
     @property
+    def is_awaited(self) -> bool:
+        """Return whether somebody waits until a place is on the disk."""
+        return self._awaiting is not None and self._awaiting.count > 0
+
+    @property
     def intervals(self) -> list[Interval]:
         """Return what the first log holds."""
         return self.holdings[0].intervals
@@ -215,6 +225,7 @@ class Archive:
     def stored(self, upto: Position, now: float, log: int = 0) -> None:
         """Note that a log holds everything of its last interval up to a place."""
         if self.holdings[log].stored(upto):
+            self._tell_kept()
             self._pump(now)
 
     def removed(self, first: Position, log: int = 0) -> None:
@@ -314,20 +325,26 @@ class Archive:
         elif isinstance(event, GroupView) and event.group == ARCHIVES:
             self._note_archives(frozenset(event.members), now)
         elif isinstance(event, Message) and event.sender != self.me:
-            match decode_untrusted(event.data):
-                case Find() as find:
-                    self._on_find(event.sender, find, now)
-                case Read() as request:
-                    self._on_read(event.sender, request, now)
-                case More(number, granted):
-                    stream = self.streams.get((event.sender, number))
-                    if stream is not None:
-                        stream.granted, stream.used_at = granted, now
-                case Stop(number):
-                    self._end((event.sender, number))
-                case _:
-                    pass
+            self._on_frame(event.sender, decode_untrusted(event.data), now)
         self._pump(now)
+
+    def _on_frame(self, sender: MemberId, frame: Frame | None, now: float) -> None:
+        match frame:
+            case Find():
+                self._on_find(sender, frame, now)
+            case Read():
+                self._on_read(sender, frame, now)
+            case More(number, granted):
+                stream = self.streams.get((sender, number))
+                if stream is not None:
+                    stream.granted, stream.used_at = granted, now
+            case Stop(number):
+                self._end((sender, number))
+            case AwaitKept() if self._awaiting is not None:
+                self._awaiting.add(sender, frame, now)
+                self._tell_kept()
+            case _:
+                pass
 
     def _note_archives(self, members: frozenset[MemberId], now: float) -> None:
         """Note who the archives are, and whether one has gone away."""
@@ -364,7 +381,9 @@ class Archive:
             self._send(sender.name, Channel(request.number, channel.id, channel.key, addresses))
 
     def wake(self, now: float) -> None:
-        """End streams that nobody reads any more."""
+        """End streams that nobody reads any more, and waits that are too old."""
+        if self._awaiting is not None:
+            self._awaiting.expire(now)
         for key, stream in list(self.streams.items()):
             if not stream.is_reading and not stream.is_ready and now >= stream.used_at + IDLE_S:
                 self._end(key)
@@ -376,6 +395,11 @@ class Archive:
             del self._channels[stream.channel.id]
             if stream.channel.is_open:
                 self._actions.append(EndChannel(key))
+
+    def _tell_kept(self) -> None:
+        """Answer those who wait for a place that is held by now."""
+        if self._awaiting is not None:
+            self._actions += self._awaiting.pop_held(self._held)
 
     # ---- streams ----
 

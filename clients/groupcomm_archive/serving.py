@@ -27,6 +27,7 @@ from groupcomm_archive.comparing import (
 )
 from groupcomm_archive.cursor_file import CursorFile
 from groupcomm_archive.cursors import ArchivedCursors, StoreCursors
+from groupcomm_archive.disk_record import open_record
 from groupcomm_archive.reader_process import ReaderProcess
 from groupcomm_archive.recorded import RecordedLog, RecordedLogs, groups_text
 from groupcomm_archive.recording import RETRY_S, Recording, Tell, log_of
@@ -51,7 +52,8 @@ from groupcomm_log.errors import LogError
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
 
 SYNC_S: Final = 0.02
-"""The time from one write to the next; events that came in between are written together."""
+"""The time from one write to the next; events that came in between are written together. While a
+program waits until its message is kept, the next one follows at once."""
 
 TEND_S: Final = 1.0
 
@@ -86,6 +88,7 @@ class Serving:
         buffer_bytes: int,
         channels: bool = True,
         address: Address | None = None,
+        archives: int | None = None,
     ) -> None:
         """Begin with the logs.
 
@@ -95,10 +98,12 @@ class Serving:
             buffer_bytes: the memory of events that wait to be proven, and for the disk.
             channels: whether subscribers may read by channels.
             address: where to listen for subscribers on other hosts.
+            archives: how many archives of its groups there are to be; None for what the folder
+                says.
 
         Raises:
-            LogError: the file of the cursors is damaged.
-            OSError: it cannot be read.
+            LogError: the file of the cursors, or the folder's record, is damaged.
+            OSError: one cannot be read or written.
         """
         self._buffer_bytes = buffer_bytes
         self._reader_process = ReaderProcess()
@@ -111,6 +116,7 @@ class Serving:
         self._agreement = Agreement()
         self._cursor_file = CursorFile(logs.layout.folder)
         self._cursors = self._cursor_file.read()
+        self._disk = open_record(logs.layout.folder, archives)
 
     async def run(self, connect: Connect, *, reconnect: bool = True) -> None:
         """Serve until cancelled, in one session after the other.
@@ -196,7 +202,7 @@ class _Session:
         self._buffer_bytes = serving._buffer_bytes
         self._channels = serving._channels
         listening = None if self._channels is None else Listening(self._channels.addresses, urandom)
-        self.archive = Archive(connection.member, (), (), listening)
+        self.archive = Archive(connection.member, (), (), listening, serving._disk)
         self._cursor_file = serving._cursor_file
         self.cursors = ArchivedCursors(connection.member, serving._cursors, connection.view)
         self.rights = Rights(connection.member)
@@ -217,6 +223,7 @@ class _Session:
         self._outgoing: deque[Send] = deque()
         self._has_outgoing = trio.Event()
         self._has_waiting = trio.Event()
+        self._has_awaited = trio.Event()  # a program waits for what is written next
         self._to_store: StoreCursors | None = None
         self._has_cursors = trio.Event()
         self._timer = trio.CancelScope()
@@ -461,8 +468,7 @@ class _Session:
 
     def act(self) -> None:
         """Carry out what the machines want."""
-        if any(recording.has_news for recording in self.recordings):
-            self._has_waiting.set()
+        self._wake_writer()
         self._note_state()
         for recording in self.recordings:
             for action in recording.subscriber.pop_actions():
@@ -483,6 +489,12 @@ class _Session:
         if self._outgoing:
             self._has_outgoing.set()
         self._set_timer()
+
+    def _wake_writer(self) -> None:
+        if any(recording.has_news for recording in self.recordings):
+            self._has_waiting.set()
+        if self.archive.is_awaited:
+            self._has_awaited.set()
 
     def _act_on_cursors(self) -> None:
         for action in self.cursors.pop_actions():
@@ -559,7 +571,9 @@ class _Session:
                 if recording.has_news:
                     await recording.write()
             self.act()
-            await trio.sleep_until(next_write)
+            with trio.move_on_at(next_write):
+                await self._has_awaited.wait()
+            self._has_awaited = trio.Event()
 
     async def write_cursors(self) -> None:
         """Write the cursors that have changed; retry until they are on disk."""

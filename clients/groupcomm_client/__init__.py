@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     )
     from groupcomm_client.history.cursor_client import Cursor
     from groupcomm_client.history.given import EARLIEST, LATEST, CaughtUp, Compacted, Gap
+    from groupcomm_client.history.keeping import KeptMessage, KeptSender, NotKept
     from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.options import ConnectOptions, TlsOptions
     from groupcomm_client.trio_loop import connect, input_lines, run
@@ -102,10 +103,13 @@ __all__ = [
     "GroupCommError",
     "GroupSecret",
     "GroupView",
+    "KeptMessage",
+    "KeptSender",
     "KeyChanged",
     "LocalProtocolError",
     "MemberId",
     "Message",
+    "NotKept",
     "OrderUnknown",
     "Ordered",
     "PlaceAhead",
@@ -165,6 +169,7 @@ _HOMES: Final = {
     ),
     "groupcomm_client.history.cursor_client": ("Cursor",),
     "groupcomm_client.history.given": ("EARLIEST", "LATEST", "CaughtUp", "Compacted", "Gap"),
+    "groupcomm_client.history.keeping": ("KeptSender", "KeptMessage", "NotKept"),
     "groupcomm_client.history.subscription": ("Subscription",),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),
     "groupcomm_client.trio_loop": ("connect", "input_lines", "run"),

@@ -37,7 +37,8 @@ from groupcomm_client.waiting import Events, calls, opens, same, shows, waits
 if TYPE_CHECKING:
     from groupcomm_client.coordination.blocking_work import BlockingWorker
     from groupcomm_client.coordination.working import Worker
-    from groupcomm_client.history.blocking import BlockingSubscription
+    from groupcomm_client.history.blocking import BlockingKeptSender, BlockingSubscription
+    from groupcomm_client.history.keeping import KeptSender
     from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.typed import BlockingTyped
 
@@ -51,6 +52,12 @@ def _worker(awaited: "Worker") -> "BlockingWorker":
     from groupcomm_client.coordination.blocking_work import BlockingWorker  # noqa: PLC0415 - few use it
 
     return BlockingWorker(awaited)
+
+
+def _kept_sender(awaited: "KeptSender") -> "BlockingKeptSender":
+    from groupcomm_client.history.blocking import BlockingKeptSender  # noqa: PLC0415 - few need it
+
+    return BlockingKeptSender(awaited)
 
 
 def _subscription(awaited: "Subscription") -> "BlockingSubscription":
@@ -110,6 +117,7 @@ class BlockingConnection(Events[Connection, Received]):
     group = opens(Connection.group, same)
     work = opens(Connection.work, _worker)
     subscribe = opens(Connection.subscribe, _subscription)
+    keeping = opens(Connection.keeping, _kept_sender)
 
     def messages(self) -> Iterator[Message]:
         """Iterate over the messages until the connection ends, skipping other events."""

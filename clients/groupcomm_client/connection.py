@@ -11,6 +11,7 @@ from groupcomm_client.without_views import check_views
 
 if TYPE_CHECKING:
     from groupcomm_client.coordination.working import Worker
+    from groupcomm_client.history.keeping import KeptSender
     from groupcomm_client.history.subscription import Begin, Subscription
     from groupcomm_client.typed import Typed
 
@@ -94,6 +95,15 @@ class Connection(BasicConnection):
             gap_wait_s=gap_wait_s,
             queue_bytes=queue_bytes,
         )
+
+    def keeping(self) -> "AbstractAsyncContextManager[KeptSender]":
+        """Send messages that archives keep, for the length of a block; see `KeptSender.multicast`.
+
+        The connection is for that alone: nothing else may receive from it.
+        """
+        from groupcomm_client.history.keeping import keeping  # noqa: PLC0415 - few use it
+
+        return keeping(self)
 
     def typed(self, model: type[T] | UnionType) -> "Typed[T]":
         """Return calls that send and receive values of a type as messages; see typed.py.

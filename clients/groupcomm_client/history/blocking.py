@@ -1,8 +1,16 @@
-"""Subscriptions for programs that use threads."""
+"""Subscriptions and keepers for programs that use threads."""
 
 from groupcomm_client.history.given import Given
+from groupcomm_client.history.keeping import KeptSender
 from groupcomm_client.history.subscription import Subscription
-from groupcomm_client.waiting import Events, shows, waits
+from groupcomm_client.waiting import Events, Waiting, shows, waits
+
+
+class BlockingKeptSender(Waiting[KeptSender]):
+    """Sends messages that archives keep; made by `BlockingConnection.keeping`; threads may share
+    it."""
+
+    multicast = waits(KeptSender.multicast)
 
 
 class BlockingSubscription(Events[Subscription, Given]):

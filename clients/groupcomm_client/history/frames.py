@@ -209,8 +209,45 @@ class Part(msgspec.Struct, frozen=True, array_like=True, tag=7):
     data: bytes
 
 
+class AwaitKept(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """A question to all archives: who holds the line of these groups up to a place on its disk?
+
+    Each answers once it does; of one program a question with the same number replaces the earlier.
+    """
+
+    number: int
+    groups: tuple[str, ...]
+    place: Position
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """The answer to an AwaitKept.
+
+    Attributes:
+        number: the number of the question.
+        disk: the name of the archive's folder, the same at all of its starts.
+        archives: how many archives of the groups there are to be, as this one was told; 0 if it
+            was not.
+    """
+
+    number: int
+    disk: bytes
+    archives: int
+
+
 Frame: TypeAlias = (
-    Find | Offer | Read | More | Stop | Piece | Channel | Part | CursorFrame | Refusal
+    Find
+    | Offer
+    | Read
+    | More
+    | Stop
+    | Piece
+    | Channel
+    | Part
+    | AwaitKept
+    | Kept
+    | CursorFrame
+    | Refusal
 )
 
 

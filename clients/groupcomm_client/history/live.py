@@ -21,6 +21,7 @@ from groupcomm.events import (
     Message,
     Transition,
 )
+from groupcomm.level import ServiceLevel
 from groupcomm_client.continuity import continues
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
 from groupcomm_client.history.given_queue import QUEUE_BYTES, memory_of
@@ -66,6 +67,7 @@ class Queued:
 
 
 _BUNDLE: Final = attrgetter("bundle")
+_SAFE: Final = ServiceLevel.SAFE
 _FIRST: Final = Position(ViewId(0, "", 0), 0, 0, 0, 0)
 
 
@@ -180,7 +182,11 @@ class LiveLine:
         assert self.complete_after is not None, "checked by the caller"
         place = place_of(first)
         if place is not None:
-            return self._put(place, place._replace(message=last.index), events)
+            upto = place._replace(message=last.index)
+            dropped = self._put(place, upto, events)
+            if first.level is _SAFE and self._regular and not dropped:
+                self._prove(upto)  # all daemons hold it, and what is before it
+            return dropped
         came_behind = max(self._latest, self.complete_after)
         return self._put(came_behind, came_behind, events, counts=False)
 

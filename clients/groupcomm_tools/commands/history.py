@@ -137,6 +137,13 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
         " this host, HOST:PORT, for those on other hosts and on this one; local: those on this host"
         " only; none (local)",
     )
+    parser.add_argument(
+        "--archives",
+        type=one_or_more,
+        metavar="N",
+        help="how many archives of these groups there are to be, absent ones included: programs can"
+        " wait until more than half of them keep a message; the folder remembers it",
+    )
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
     add_reconnect_option(parser)
     add_connection_options(parser)
@@ -228,6 +235,7 @@ async def _run_archive(
         buffer_bytes=int(options.buffer_mb * MB),
         channels=options.listen != "none",
         address=options.listen if isinstance(options.listen, Address) else None,
+        archives=options.archives,
     )
     with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
         async with trio.open_nursery() as nursery:

@@ -89,6 +89,19 @@ def test_a_stable_event_waits_for_a_mark_of_the_regular_part() -> None:
     assert line.wants_mark, "for the message behind it"
 
 
+def test_a_safe_message_proves_what_a_mark_would() -> None:
+    """Whoever has sent it: in the regular part all daemons hold it, and what is before it."""
+    line = begun(stable=True)
+    feed(line, message(place(5, 11)), message(place(5, 12), SAFE), message(place(5, 13)))
+    assert times(line) == [(5, 10), (5, 11), (5, 12)]
+    assert line.wants_mark
+    line = begun(stable=True)
+    feed(line, message(place(5, 11), SAFE))
+    assert not line.wants_mark
+    feed(line, Transition(view_id(5), ("a",)), message(place(5, 12), SAFE))
+    assert times(line) == [(5, 10), (5, 11)]
+
+
 def test_a_mark_of_the_transitional_part_proves_nothing() -> None:
     line = begun(stable=True)
     feed(line, message(place(5, 11)), Transition(view_id(5), ("a",)), mark(place(5, 12)))

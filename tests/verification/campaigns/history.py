@@ -3,7 +3,8 @@
     python -m tests.verification.campaigns history --rounds 200
 
 Checked: what the subscriber has given over all of its lives is the line, exactly, as observers at
-all daemons have seen it; and archives that are left agree. Ends with a line of JSON.
+all daemons have seen it; each message of which a program was told that a majority of disks has it
+is there, once and in its place; and archives that are left agree. Ends with a line of JSON.
 """
 
 import json
@@ -12,7 +13,10 @@ import sys
 import threading
 import time
 from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -23,6 +27,7 @@ from groupcomm.errors import SessionEnded
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
 from groupcomm_client.history.given import Gap
+from groupcomm_client.history.keeping import NotKept
 from groupcomm_tools.event_text import position_text
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcomm_tools.terminal import say
@@ -42,6 +47,9 @@ PARTED_S: Final = 5.0
 """The longest time of a partition."""
 
 REST_S: Final = 90.0
+KEPT_S: Final = 10.0
+PAUSE_S: Final = 0.05
+ARCHIVES: Final = ("--archives", str(len(NAMES)))
 LAST: Final = "the end"
 
 
@@ -91,6 +99,43 @@ class Sending:
                 connection.multicast_many(GROUP, data, level=level)
                 self.sent += count
                 self._over.wait(count / self._rate)
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+class Keeping:
+    """A program at one daemon whose messages are to be kept by a majority of archives.
+
+    Attributes:
+        kept: what identifies the messages that were said to be kept.
+        in_doubt: the number of those of which that is unknown.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.kept: list[Seen] = []
+        self.in_doubt = 0
+        self._address = address
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with (
+            connect(self._address, reconnect=True) as connection,
+            connection.keeping() as each,
+        ):
+            for number in count():
+                if self._over.is_set():
+                    return
+                data = f"kept {connection.name} {number}"
+                try:
+                    kept = each.multicast(GROUP, data.encode(), within_s=KEPT_S)
+                    self.kept.append((kept.position, f"message {data}"))
+                except NotKept:
+                    self.in_doubt += 1
+                    self._over.wait(PAUSE_S)
 
     def close(self) -> None:
         self._over.set()
@@ -193,7 +238,7 @@ class Campaign:
             archive.until_live(STARTED_S)
 
     def _archive(self, name: str) -> ArchiveProcess:
-        return ArchiveProcess(self._address[name], self._folder / name, [GROUP])
+        return ArchiveProcess(self._address[name], self._folder / name, [GROUP], *ARCHIVES)
 
     def round(self, victim: str) -> None:
         """Let the subscriber live for a while, and kill an archive meanwhile."""
@@ -248,25 +293,32 @@ def run(options: Namespace) -> Found:
             Sending(cluster.address(name), options.rate / 3, options.seed + n)
             for n, name in enumerate(NAMES)
         ]
+        keeping = [Keeping(cluster.address(name)) for name in NAMES]
         for number in range(rounds):
             campaign.round(NAMES[number % len(NAMES)])
             say(
                 f"{number + 1} of {rounds}: {len(reading.keys)} events,"
                 f" {len(reading.gaps)} gaps, caught up {reading.caught_up} times"
             )
-        for sender in senders:
-            sender.close()
+        for program in senders:
+            program.close()
+        for each in keeping:
+            each.close()
         campaign.finish()
         for observer in observers:
             observer.close()
     violations = [observer.fault for observer in observers if observer.fault]
     violations += check(reading, observers)
+    kept = [key for each in keeping for key in each.kept]
+    violations += check_kept(reading, kept)
     return {
         "rounds": rounds,
         "kills": campaign.kills,
         "partitions": campaign.partitions,
         "sent": sum(sender.sent for sender in senders),
         "events": len(reading.keys),
+        "kept": len(kept),
+        "in_doubt": sum(each.in_doubt for each in keeping),
         "caught_up": reading.caught_up,
         "gaps": len([gap for gap in reading.gaps if gap.after is not None]),
         "violations": violations,
@@ -298,3 +350,10 @@ def check(reading: Reading, observers: list[Observing]) -> list[str]:
     except AssertionError as error:
         wrong.append(str(error))
     return wrong
+
+
+def check_kept(reading: Reading, kept: Sequence[Seen]) -> list[str]:
+    """Return which messages that were said to be kept are missing, or there more than once."""
+    found = Counter(reading.keys)
+    lost = [key for key in kept if found[key] != 1]
+    return [f"{len(lost)} kept messages are not there once, as {lost[0]}"] if lost else []
