@@ -44,16 +44,16 @@ from groupcomm_client.waiting import Events, Waiting, calls, opens, same, shows,
 
 __all__ = [
     "BlockingCaller",
-    "BlockingCounter",
-    "BlockingDict",
     "BlockingDictWatch",
     "BlockingElection",
     "BlockingJob",
-    "BlockingLatch",
     "BlockingMutex",
-    "BlockingQueue",
     "BlockingReplicated",
-    "BlockingSemaphore",
+    "BlockingReplicatedCounter",
+    "BlockingReplicatedDict",
+    "BlockingReplicatedLatch",
+    "BlockingReplicatedQueue",
+    "BlockingReplicatedSemaphore",
     "BlockingWorker",
     "calling",
     "join_mutex",
@@ -125,7 +125,7 @@ class BlockingReplicated(Waiting[Replicated]):
 replicate = opens(replicated.replicate, BlockingReplicated)
 
 
-class BlockingDict(Waiting[ReplicatedDict[Any]]):
+class BlockingReplicatedDict(Waiting[ReplicatedDict[Any]]):
     """A dict that programs share; made by `open_dict`; threads may share it, too."""
 
     is_current = shows(ReplicatedDict.is_current)
@@ -142,10 +142,10 @@ class BlockingDict(Waiting[ReplicatedDict[Any]]):
 
 
 class BlockingDictWatch(Events[DictWatch[Any], Mapping[str, Any]]):
-    """Changes of a dict; made by `BlockingDict.watch`."""
+    """Changes of a dict; made by `BlockingReplicatedDict.watch`."""
 
 
-class BlockingCounter(Waiting[ReplicatedCounter]):
+class BlockingReplicatedCounter(Waiting[ReplicatedCounter]):
     """A number that programs share; made by `open_counter`."""
 
     is_current = shows(ReplicatedCounter.is_current)
@@ -155,7 +155,7 @@ class BlockingCounter(Waiting[ReplicatedCounter]):
     until_changed = waits(ReplicatedCounter.until_changed)
 
 
-class BlockingLatch(Waiting[ReplicatedLatch]):
+class BlockingReplicatedLatch(Waiting[ReplicatedLatch]):
     """A latch that programs share; made by `open_latch`."""
 
     is_current = shows(ReplicatedLatch.is_current)
@@ -165,7 +165,7 @@ class BlockingLatch(Waiting[ReplicatedLatch]):
     until_open = waits(ReplicatedLatch.until_open)
 
 
-class BlockingQueue(Waiting[ReplicatedQueue[Any]]):
+class BlockingReplicatedQueue(Waiting[ReplicatedQueue[Any]]):
     """A queue that programs share; made by `open_queue`."""
 
     is_current = shows(ReplicatedQueue.is_current)
@@ -178,7 +178,7 @@ class BlockingQueue(Waiting[ReplicatedQueue[Any]]):
         return len(self.awaited)
 
 
-class BlockingSemaphore(Waiting[ReplicatedSemaphore]):
+class BlockingReplicatedSemaphore(Waiting[ReplicatedSemaphore]):
     """Permits that programs share; made by `open_semaphore`."""
 
     is_current = shows(ReplicatedSemaphore.is_current)
@@ -187,11 +187,11 @@ class BlockingSemaphore(Waiting[ReplicatedSemaphore]):
     permit = opens(ReplicatedSemaphore.permit, same)
 
 
-open_dict = opens(objects.open_dict, BlockingDict)
-open_counter = opens(objects.open_counter, BlockingCounter)
-open_latch = opens(objects.open_latch, BlockingLatch)
-open_queue = opens(objects.open_queue, BlockingQueue)
-open_semaphore = opens(semaphore.open_semaphore, BlockingSemaphore)
+open_dict = opens(objects.open_dict, BlockingReplicatedDict)
+open_counter = opens(objects.open_counter, BlockingReplicatedCounter)
+open_latch = opens(objects.open_latch, BlockingReplicatedLatch)
+open_queue = opens(objects.open_queue, BlockingReplicatedQueue)
+open_semaphore = opens(semaphore.open_semaphore, BlockingReplicatedSemaphore)
 
 
 def serve(connection: BlockingConnection, group: str, handler: Callable[[Request], bytes]) -> None:

@@ -64,8 +64,7 @@ class ReadyObject(Generic[Kind]):
         """
         await self.replicated.until_current()
 
-    async def submit(self, command: msgspec.Struct) -> object:
-        """Have every replica apply a command; return its result. See `Replicated.submit`."""
+    async def _submit(self, command: msgspec.Struct) -> object:
         return await self.replicated.submit(encode(command))
 
 
@@ -155,7 +154,9 @@ class ReplicatedDict(ReadyObject[DictMachine], Generic[Value]):
     async def _change(self, key: str, value: bytes | None, version: int | None) -> int | None:
         if not isinstance(key, str):
             raise LocalProtocolError(f"the key is {key!r:.80}; write text")
-        return cast("int | None", await self.submit(Put(key, value, version)))
+        if version is not None:
+            check_count("version", version, 0, 2**63 - 1)
+        return cast("int | None", await self._submit(Put(key, value, version)))
 
     def watch(self) -> "DictWatch[Value]":
         """Return an iterator over changes from now on: the changed keys with their new values.
@@ -208,7 +209,7 @@ class ReplicatedCounter(ReadyObject[CounterMachine]):
         """
         if type(number) is not int or not -(2**63) <= number < 2**63:
             raise LocalProtocolError(f"the number is {number!r}; write one of 64 bits")
-        return cast(int, await self.submit(Add(number)))
+        return cast(int, await self._submit(Add(number)))
 
     async def until_changed(self, known: int) -> int:
         """Wait until the value here is another one than `known`; return it.
@@ -220,7 +221,7 @@ class ReplicatedCounter(ReadyObject[CounterMachine]):
         return self.value
 
 
-class ReplicatedLatch(ReplicatedCounter):
+class ReplicatedLatch(ReadyObject[CounterMachine]):
     """Opens once it was counted down often enough, and stays open; made by `open_latch`."""
 
     def __init__(self, replicated: Replicated, machine: CounterMachine, count: int) -> None:
@@ -230,11 +231,11 @@ class ReplicatedLatch(ReplicatedCounter):
     @property
     def remaining(self) -> int:
         """Return how often it is still to be counted down, as far as is known here."""
-        return max(0, self._count - self.value)
+        return max(0, self._count - self.machine.state.value)
 
     async def count_down(self) -> int:
         """Count down by one; return what remains. Raises as `ReplicatedCounter.add` does."""
-        return max(0, self._count - await self.add())
+        return max(0, self._count - cast(int, await self._submit(Add(1))))
 
     async def until_open(self) -> None:
         """Wait until nothing remains.
@@ -263,7 +264,7 @@ class ReplicatedQueue(ReadyObject[QueueMachine], Generic[Value]):
     async def put(self, value: Value) -> int:
         """Put a value behind all others; return their number then. Raises as `ReplicatedDict.put`
         does."""
-        return cast(int, await self.submit(Append(self._values.encoded(value))))
+        return cast(int, await self._submit(Append(self._values.encoded(value))))
 
     async def get(self) -> Value:
         """Wait for a value; remove and return the first. Of several programs one gets it.
@@ -277,7 +278,7 @@ class ReplicatedQueue(ReadyObject[QueueMachine], Generic[Value]):
         """
         while True:
             await self.replicated.driver.until(lambda: len(self) > 0)
-            data = await self.submit(RemoveFirst())
+            data = await self._submit(RemoveFirst())
             if data is not None:
                 return self._values.decoded(cast(bytes, data))
 

@@ -143,10 +143,6 @@ class Replicated:
                     self.driver.send(data, level=level)
                     return number
 
-    def send(self, command: bytes) -> None:
-        """Have every replica apply a command, if this one has the state; wait for nothing."""
-        self.driver.send(self.replica.command(command)[1])
-
     # ---- what the driver tells ----
 
     def begin(self, session: BasicConnection) -> None:

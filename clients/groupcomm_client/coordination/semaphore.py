@@ -80,7 +80,7 @@ class ReplicatedSemaphore(ReadyObject[SemaphoreMachine]):
     async def _release(self, asker: Asker) -> bool:
         """Give a permit back; return whether it was held until then, as far as can be known."""
         try:
-            return bool(await self.submit(Release(asker[2])))
+            return bool(await self._submit(Release(asker[2])))
         except (OutcomeUnknown, SessionEnded):
             return False
 
@@ -102,7 +102,7 @@ class ReplicatedSemaphore(ReadyObject[SemaphoreMachine]):
             asker = (session.member.name, session.member.connection, self._requests)
         tenure = Tenure(driver.loop.cancel_scope())
         try:
-            await self.submit(Acquire(asker[2], self._permits))
+            await self._submit(Acquire(asker[2], self._permits))
             await driver.until(lambda: self._has(asker) or driver.session is not session)
             await tenure.begin()
         except BaseException:
@@ -123,7 +123,8 @@ class ReplicatedSemaphore(ReadyObject[SemaphoreMachine]):
         with self.replicated.driver.thread_lock:
             session = self.replicated.driver.session
             if session is not None and session.member == MemberId(*asker[:2]):
-                self.replicated.send(encode(Release(asker[2])))
+                _, command = self.replicated.replica.command(encode(Release(asker[2])))
+                self.replicated.driver.send(command)
 
     def _has(self, asker: Asker) -> bool:
         if not self.replicated.has_state:

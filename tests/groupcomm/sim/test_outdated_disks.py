@@ -56,6 +56,34 @@ def test_daemons_that_do_not_meet_because_of_a_disk_are_found() -> None:
         cluster.end_faults()
 
 
+@pytest.mark.parametrize("sites", [1, 3])
+def test_a_daemon_that_meets_nobody_on_an_old_disk_has_later_views_all_the_same(
+    sites: int,
+) -> None:
+    """Seed 7129 with three sites: counters were far ahead of all clocks, and it was alone first."""
+    settings = plain_settings(daemons=3, sites=sites)
+    cluster = VerificationCluster(
+        attrs.evolve(settings, faults=attrs.evolve(settings.faults, ahead_s=300.0))
+    )
+    host = cluster.daemons[1]
+    host.clock.set_ahead(300.0)
+    host.kill()
+    host.boot()
+    cluster.run(1.0)
+    host.clock.set_ahead(-300.0)
+    before = cluster.view.id
+    host.kill()
+    host.damage_disk(Damage.OLD)
+    if sites > 1:
+        cluster.network.cut([(1, 0), (0, 1), (1, 2), (2, 1)])
+    host.boot()
+    cluster.run(1.5)
+    process = host.process
+    assert process is not None
+    assert process.core.view_state is not None
+    assert process.core.view_state.view.id > before
+
+
 # ---- daemons that are aside, or spare ----
 
 

@@ -18,6 +18,7 @@ from tests.groupcomm_client.calls.rows_coordination import (
     REPLICAS,
     REQUESTS,
 )
+from tests.groupcomm_client.calls.rows_objects import KEPT, OBJECTS
 from tests.groupcomm_client.calls.rows_other import FLUSH, PEERS, SPREAD
 from tests.groupcomm_client.calls.rows_work import BATCHES, SHARED_WORK, SUBSCRIPTIONS
 from tests.groupcomm_client.calls.stage import MOMENT_S, PATIENCE_S, Stage, stage
@@ -36,6 +37,8 @@ SCENES: Final[dict[str, Scene]] = {
     "mutexes": MUTEXES,
     "elections": ELECTIONS,
     "replicas": REPLICAS,
+    "objects": OBJECTS,
+    "kept": KEPT,
     "work": SHARED_WORK,
     "subscriptions": SUBSCRIPTIONS,
     "batches": BATCHES,
