@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from groupcomm_log.disk import Disk
 from groupcomm_log.errors import Damage, LogDamaged
 from groupcomm_log.names import UNFINISHED, Segment, sealed_name
-from groupcomm_log.schema import SCHEMA, Offset
+from groupcomm_log.schema import GAP, KINDS, MESSAGE, SCHEMA, Offset
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -23,6 +23,9 @@ _RISING: Final = ("row", "stamp", "message", "number")
 
 _CODED: Final = ("kind", "view", "sender", "groups.list.element", "level")
 """Columns of names that recur."""
+
+_FULL: Final = {MESSAGE, GAP}
+"""The kinds of rows that have `data`, which is most of a file."""
 
 _PARQUET: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -110,7 +113,8 @@ def read_sealed(
         segment: the file.
         columns: names of columns, in the order of the file.
         rows: first and last needed row; some rows before and after may come, too.
-        kinds: the only needed kinds of rows; rows of others may come, too. Empty for all.
+        kinds: the only needed kinds of rows; rows of others may come, too, perhaps without their
+            `data`. Empty for all.
         coded: names come as dictionaries and codes, several times as fast.
 
     Raises:
@@ -123,11 +127,14 @@ def read_sealed(
             read_dictionary=_CODED if coded else None,
         )
         groups = range(file.num_row_groups) if rows is None else _groups_with(file.metadata, *rows)
-        if kinds:
-            groups = [group for group in groups if _may_have(file.metadata, group, kinds)]
         names = SCHEMA.names if columns is None else columns
-        for batch in file.iter_batches(columns=columns, row_groups=list(groups)) if groups else ():
-            yield _completed(batch, names)
+        for group in groups:
+            there = _kinds_of(file, group).intersection(kinds) if kinds else KINDS
+            if not there:
+                continue
+            needed = names if _FULL.intersection(there) else [n for n in names if n != "data"]
+            for batch in file.iter_batches(columns=needed, row_groups=[group]):
+                yield _completed(batch, names)
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -136,7 +143,9 @@ def read_sealed(
 
 
 def _completed(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """Return a batch with columns of nulls that an earlier release did not write."""
+    """Return a batch with columns of nulls that were not read, or not written by an earlier
+    release.
+    """
     if batch.schema.names == list(names):
         return batch
     columns = [
@@ -157,11 +166,12 @@ def _groups_with(metadata: pq.FileMetaData, first: int, last: int) -> Sequence[i
     ]
 
 
-def _may_have(metadata: pq.FileMetaData, group: int, kinds: Collection[str]) -> bool:
-    """Return whether a row group may have rows of one of these kinds."""
-    span = metadata.row_group(group).column(SCHEMA.names.index("kind")).statistics
-    is_one = span is not None and span.has_min_max and span.min == span.max
-    return not is_one or span.min in kinds
+def _kinds_of(file: pq.ParquetFile, group: int) -> set[str]:
+    """Return the kinds of the rows of a row group."""
+    span = file.metadata.row_group(group).column(SCHEMA.names.index("kind")).statistics
+    if span is not None and span.has_min_max and span.min == span.max:
+        return {span.min}
+    return set(file.read_row_group(group, columns=["kind"])["kind"].unique().to_pylist())
 
 
 def group_starts(segment: Segment) -> list[int]:

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from groupcomm_log.errors import Damage, LogBusy
 from groupcomm_log.live import read_frames
+from groupcomm_log.names import list_segments
 from groupcomm_log.reader import LogReader
-from groupcomm_log.schema import SCHEMA, Offset, rows_of
+from groupcomm_log.schema import GAP, KINDS, MESSAGE, SCHEMA, Offset, rows_of
+from groupcomm_log.sealed import read_sealed
 from groupcomm_log.writer import Limits
 from tests.groupcomm_log.make import (
     FailingDisk,
@@ -175,6 +177,36 @@ def test_a_file_may_have_several_row_groups(
     (path,) = writer.close()
     assert 1 < pq.ParquetFile(path).num_row_groups < 20
     assert contents(tmp_path) == numbered(*rows)
+
+
+@given(
+    rows=st.lists(st.sampled_from(KINDS), min_size=1, max_size=30),
+    wanted=st.sets(st.sampled_from(KINDS), min_size=1),
+    group_bytes=st.sampled_from([1, 300, 10_000]),
+)
+def test_rows_of_some_kinds_are_read_whole(
+    rows: list[str], wanted: set[str], group_bytes: int
+) -> None:
+    """Only messages and gaps have data; parts of a file without wanted ones are read without it."""
+    kept = [
+        {"kind": kind, "data": b"%d" % at if kind in (MESSAGE, GAP) else None}
+        for at, kind in enumerate(rows)
+    ]
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("groupcomm_log.sealed.GROUP_BYTES", group_bytes)
+        writer = open_log(Path(folder), disk=QuickDisk())
+        for row in kept:
+            writer.append(rows_of([row]))
+        writer.close()
+        (segment,) = list_segments(Path(folder))
+        found = [
+            row
+            for batch in read_sealed(segment, ["row", "kind", "data"], kinds=wanted)
+            for row in batch.to_pylist()
+            if row["kind"] in wanted
+        ]
+    every = [{"row": at, **row} for at, row in enumerate(kept)]
+    assert found == [row for row in every if row["kind"] in wanted]
 
 
 def test_files_are_sealed_by_time(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -20,7 +20,7 @@ from groupcomm_log.sealed import read_sealed
 from groupcomm_log.writer import LogWriter
 from groupcomm_spark.logs import read
 from groupcomm_spark.verify import receivers
-from groupcomm_spark.verify.blocks import LINES, Cells, LogPlan, Numbers
+from groupcomm_spark.verify.blocks import LINES, Cells, LogPlan, Numbers, What, examine
 from groupcomm_spark.verify.job import verify, verify_folders
 from groupcomm_spark.verify.numbers import CODES, COLUMNS, NUMBERS, GroupLists, code_of, numbers_of
 from tests.groupcomm_log.make import QuickDisk
@@ -181,6 +181,62 @@ def test_numbers_that_occur_twice_are_in_a_range(
     found = ranges(numbers)
     assert all(any(least <= number <= most for least, most in found) for number in twice)
     assert ranges(sorted(set(numbers), key=lambda pair: pair[1])) == []
+
+
+_Message = tuple[int, tuple[int, int], int, tuple[int, int], list[int]]
+"""Level, stamp and ring, packet; A, and V."""
+
+_POSITIONS = st.tuples(st.integers(0, 2), st.integers(0, 1))
+_TIE: list[_Message] = [
+    (CODES["CAUSAL"], (0, 0), 0, (1, 0), [-1, -1]),
+    *((CODES["AGREED"], (1, ring), 0, (0, 0), [-1, -1]) for ring in (1, 0)),
+]
+"""The ring decides that the last one is late."""
+
+_MESSAGES = st.tuples(
+    st.integers(CODES["RELIABLE"], CODES["SAFE"]),
+    *(_POSITIONS, st.integers(0, 3), _POSITIONS),
+    st.lists(st.integers(-1, 3), min_size=2, max_size=2),
+)
+
+
+@example(messages=_TIE)
+@given(messages=st.lists(_MESSAGES, min_size=2, max_size=6))
+def test_messages_behind_those_that_depend_on_them_are_found(messages: list[_Message]) -> None:
+    """Each one in one block; and in two at least one, if there is any."""
+
+    def is_late(at: int) -> bool:
+        level, position, packet, *_ = messages[at]
+        return any(
+            position <= upto if level >= CODES["AGREED"] else packet <= heard[position[1]]
+            for cause, _, _, upto, heard in messages[:at]
+            if cause >= CODES["CAUSAL"]
+        )
+
+    late = {at for at in range(len(messages)) if is_late(at)}
+    assert _late_rows(messages, [0, len(messages)]) == late
+    for cut in range(1, len(messages)):
+        assert bool(_late_rows(messages, [0, cut, len(messages)])) == bool(late)
+
+
+def _late_rows(messages: list[_Message], edges: list[int]) -> set[int]:
+    tables = []
+    for start, stop in pairwise(edges):
+        rows = messages[start:stop]
+        columns = {name: np.zeros(len(rows), np.int64) for name in NUMBERS}
+        columns["row"] += np.arange(start, start + len(rows))
+        for at, (level, position, *_) in enumerate(rows):
+            columns["code"][at], (columns["stamp"][at], columns["ring"][at]) = level, position
+        contexts = pa.array(
+            [
+                [packet] if level < CODES["CAUSAL"] else [packet, *upto, *heard]
+                for level, _, packet, upto, heard in rows
+            ],
+            pa.list_(pa.int64()),
+        )
+        tables.append(examine(7, columns, contexts, {}).batch(GroupLists()))
+    broken = receivers.join(pa.Table.from_batches(tables, LINES)).broken
+    return {each.row for each in broken if each.what == What.BROKEN_CAUSES}
 
 
 def test_a_log_is_the_rows_that_its_writer_got(tmp_path: Path) -> None:

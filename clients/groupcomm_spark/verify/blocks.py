@@ -11,13 +11,14 @@ For the comparison of logs a piece leaves sums of the hashes of its messages, fo
 `comparing`), level and list of groups.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -200,6 +201,10 @@ class Lines:
         return pa.RecordBatch.from_arrays(columns, schema=LINES)
 
 
+_Places = tuple[Ints, list[Ints]]
+"""Indices of rows of a piece, and for each a number or the two of a pair."""
+
+
 class _Piece:
     """Consecutive rows in one period."""
 
@@ -240,7 +245,8 @@ class _Piece:
         if not len(at):
             return
         sender = self._columns["sender"][at]
-        order = np.argsort(sender, kind="stable")
+        found, distinct = pd.factorize(sender)  # small numbers are sorted many times as fast
+        order = np.argsort(found.astype(np.min_scalar_type(len(distinct))), kind="stable")
         at, sender = at[order], sender[order]
         row, number = self._row[at], self._columns["number"][at]
         same = sender[1:] == sender[:-1]
@@ -319,74 +325,70 @@ class _Piece:
         self._examine_packets(era, lower & (size > 0), bound, size)
         self._examine_stamps(era, bound)
 
-    def _value(self, chosen: Ints | NDArray[np.bool_], at: int) -> Ints:
+    def _value(self, chosen: Ints, at: int) -> Ints:
         """Return one number of each context."""
-        start = self._contexts.start[self._columns["context"][chosen]]
-        values: Ints = self._contexts.values[start + at]
+        values: Ints = self._contexts.values[self._contexts.start[chosen] + at]
         return values
 
     def _examine_packets(
         self, era: int, lower: NDArray[np.bool_], bound: NDArray[np.bool_], size: Ints
     ) -> None:
         """Check below AGREED: packets of each ring, and V."""
-        packet = np.full(len(self._row), NONE, np.int64)
-        packet[lower] = self._value(lower, 0)
-        ring = self._columns["ring"]
-        rings = set(np.unique(ring[lower]).tolist())
+        place, at = self._columns["context"], np.flatnonzero(lower)
+        packet, ring = self._value(place[at], 0), self._columns["ring"][at]
+        rings = set(np.unique(ring).tolist())
         rings |= set(range(int(size[bound].max()) - 3 if bound.any() else 0))
         for one in sorted(rings):
-            heard = np.full(len(self._row), NONE, np.int64)
-            has = bound & (size > 3 + one)
-            heard[has] = self._value(has, 3 + one)
-            self._series(
-                *(What.CAUSES, What.BROKEN_CAUSES, era, one),
-                *([packet], lower & (ring == one)),
-                *([heard], has & (heard > NONE)),
-            )
+            has = np.flatnonzero(bound & (size > 3 + one))
+            heard = self._value(place[has], 3 + one)
+            mine, told = ring == one, heard > NONE
+            values, bounds = (at[mine], [packet[mine]]), (has[told], [heard[told]])
+            self._series(What.CAUSES, What.BROKEN_CAUSES, era, one, values, bounds)
 
     def _examine_stamps(self, era: int, bound: NDArray[np.bool_]) -> None:
         """Check AGREED and above: stamps and A."""
-        agreed = (self._code >= AGREED) & (self._code <= GROUP_VIEW)
-        last = [np.full(len(self._row), NONE, np.int64) for _ in range(2)]
-        for at, column in enumerate(last, 1):
-            column[bound] = self._value(bound, at)
-        stamps = [self._columns["stamp"], self._columns["ring"]]
-        self._series(
-            *(What.AGREED_CAUSES, What.BROKEN_CAUSES, era, 0), *(stamps, agreed), *(last, bound)
-        )
+        at = np.flatnonzero((self._code >= AGREED) & (self._code <= GROUP_VIEW))
+        has = np.flatnonzero(bound)
+        place = self._columns["context"][has]
+        values = at, [self._columns["stamp"][at], self._columns["ring"][at]]
+        bounds = has, [self._value(place, 1), self._value(place, 2)]
+        self._series(What.AGREED_CAUSES, What.BROKEN_CAUSES, era, 0, values, bounds)
 
     def _series(
-        self,
-        what: What,
-        broken: What,
-        part: int,
-        key: int,
-        values: list[Ints],
-        has_value: NDArray[np.bool_],
-        bounds: list[Ints],
-        has_bound: NDArray[np.bool_],
+        self, what: What, broken: What, part: int, key: int, values: _Places, bounds: _Places
     ) -> None:
         """Check that each value is above all bounds in rows before it."""
-        value_at, bound_at = np.flatnonzero(has_value), np.flatnonzero(has_bound)
-        if not len(value_at) and not len(bound_at):
-            return
-        value, bound = _ranked([v[value_at] for v in values], [b[bound_at] for b in bounds])
+        (value_at, value), (bound_at, bound) = values, bounds
         line: list[Any] = [NONE] * 10
         if len(value_at):
-            least = value_at[int(np.argmin(value))]
-            line[: 1 + len(values)] = [self._row[least], *(v[least] for v in values)]
+            least = _at_end(value, np.min, np.argmin)
+            line[: 1 + len(value)] = [self._row[value_at[least]], *(v[least] for v in value)]
         if len(bound_at):
-            most = bound_at[int(np.argmax(bound))]
-            line[5 : 6 + len(bounds)] = [self._row[most], *(b[most] for b in bounds)]
-        self._lines.add(what, self._log, [key, *line], part)
-        if len(value_at) and len(bound_at):
-            highest = np.maximum.accumulate(bound)
-            before = np.searchsorted(bound_at, value_at, side="left") - 1
-            wrong = (before >= 0) & (value <= highest[before])
-            first = np.searchsorted(highest, value[wrong], side="left")
+            most = _at_end(bound, np.max, np.argmax)
+            line[5 : 6 + len(bound)] = [self._row[bound_at[most]], *(b[most] for b in bound)]
+        if len(value_at) or len(bound_at):
+            self._lines.add(what, self._log, [key, *line], part)
+        before = np.searchsorted(bound_at, value_at, side="left") - 1
+        near = before >= 0
+        near[near] = value[0][near] <= np.maximum.accumulate(bound[0])[before[near]]
+        if near.any():
+            ranks, bounds_ranks = _ranked(value, bound)
+            highest = np.maximum.accumulate(bounds_ranks)
+            wrong = near & (ranks <= highest[before])
+            first = np.searchsorted(highest, ranks[wrong], side="left")
             self._lines.broken(
                 broken, self._log, self._row[value_at[wrong]], self._row[bound_at[first]]
             )
+
+
+def _at_end(
+    columns: list[Ints], end: Callable[[Ints], np.int64], pick: Callable[[Ints], np.intp]
+) -> int:
+    """Return the first index of the least or the highest of tuples of one number or two."""
+    if len(columns) == 1:
+        return int(pick(columns[0]))
+    at = np.flatnonzero(columns[0] == end(columns[0]))
+    return int(at[pick(columns[1][at])])
 
 
 def _ranked(values: list[Ints], bounds: list[Ints]) -> tuple[Ints, Ints]:

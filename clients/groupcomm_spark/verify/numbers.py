@@ -98,7 +98,8 @@ def numbers_of(batch: pa.RecordBatch, lists: GroupLists) -> dict[str, Ints]:
 
 def filled(column: pa.Array) -> Ints:
     """Return numbers, with NONE in place of nulls."""
-    numbers: Ints = pc.fill_null(column, NONE).to_numpy(zero_copy_only=False)
+    full = pc.fill_null(column, NONE) if column.null_count else column
+    numbers: Ints = full.to_numpy(zero_copy_only=False)
     return numbers
 
 
@@ -106,7 +107,7 @@ def coded(column: pa.Array, code: Callable[[str | None], int]) -> Ints:
     """Return a code for each name."""
     names = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
     codes = np.array([code(each) for each in (*names.dictionary.to_pylist(), None)], np.int64)
-    coded: Ints = codes[pc.fill_null(names.indices, len(codes) - 1).to_numpy(zero_copy_only=False)]
+    coded: Ints = codes[filled(names.indices)]  # NONE: that of no name, the last one
     return coded
 
 

@@ -204,8 +204,8 @@ def count(broken: list[Broken]) -> Counter[What]:
     return found
 
 
-BLOCK: Final = 200_000
-"""Rows that are examined together: enough for arrays, and some 20 MB."""
+BLOCK: Final = 30_000
+"""The least rows that are examined together: enough for arrays, which stay near the processor."""
 
 
 def make_plan(
@@ -261,7 +261,7 @@ _Block = tuple[int, dict[str, Ints], pa.ListArray]
 
 
 def _blocks(batches: Batches, lists: GroupLists) -> Iterator[_Block]:
-    """Yield about BLOCK rows of one log at a time: its code, their numbers and contexts."""
+    """Yield the rows of one log, BLOCK of them or more: its code, their numbers and contexts."""
     waiting: list[tuple[dict[str, Ints], pa.ListArray]] = []
     rows, of = 0, ""
     for log, batch in batches:
@@ -275,6 +275,8 @@ def _blocks(batches: Batches, lists: GroupLists) -> Iterator[_Block]:
 
 
 def _block(log: str, parts: list[tuple[dict[str, Ints], pa.ListArray]]) -> _Block:
+    if len(parts) == 1:
+        return code_of(log), *parts[0]
     columns, contexts = zip(*parts, strict=True)
     joined = {name: np.concatenate([each[name] for each in columns]) for name in NUMBERS}
     return code_of(log), joined, pa.concat_arrays(contexts)

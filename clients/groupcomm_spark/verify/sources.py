@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -161,9 +161,8 @@ class Folders:
     def _run(
         self, tasks: "Sequence[_Task]", read_task: "_Read", work: Work, schema: pa.Schema
     ) -> pa.Table:
-        numbers = self._spark.range(0, len(tasks), 1, max(1, len(tasks)))
-        run = partial(_of_tasks, tasks=tasks, read=partial(read_task, self._options), work=work)
-        return _run(numbers, run, schema)
+        run = partial(_of_tasks, read=partial(read_task, self._options), work=work, schema=schema)
+        return pa.concat_tables([schema.empty_table(), *in_tasks(self._spark, tasks, run)])
 
 
 _Task = tuple[str, tuple[Part, ...]]
@@ -178,15 +177,10 @@ def _within(parts: list[Part], log: str, ranges: Ranges | None) -> list[Part]:
 
 
 def _of_tasks(
-    numbers: Iterable[pa.RecordBatch],
-    *,
-    tasks: Sequence[_Task],
-    read: Callable[[_Task], Batches],
-    work: Work,
-) -> Iterator[pa.RecordBatch]:
-    return work(
-        part for batch in numbers for at in batch["id"].to_pylist() for part in read(tasks[at])
-    )
+    tasks: Iterable[_Task], *, read: Callable[[_Task], Batches], work: Work, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    parts = (part for task in tasks for part in read(task))
+    yield pa.Table.from_batches(work(parts), schema).combine_chunks()
 
 
 def _coded(options: ReadOptions, task: _Task, *, columns: Sequence[str]) -> Batches:
@@ -201,6 +195,22 @@ def _events(options: ReadOptions, task: _Task, *, columns: Sequence[str]) -> Bat
     wanted = replace(options, kinds=EVENTS)
     for batch in read_parts(parts, wanted, columns):
         yield log, batch
+
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+def in_tasks(
+    spark: "SparkSession", items: Sequence[_In], function: Callable[[Iterable[_In]], Iterable[_Out]]
+) -> list[_Out]:
+    """Return the results of a function, which gets each item in a task of its own.
+
+    Objects of Python go to the tasks and come from them; Java plans and compiles nothing.
+    """
+    if not items:
+        return []
+    return spark.sparkContext.parallelize(items, len(items)).mapPartitions(function).collect()
 
 
 def open_source(
