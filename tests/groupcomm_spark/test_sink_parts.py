@@ -50,6 +50,7 @@ def test_options_are_read() -> None:
         timeout_s=2.5,
     )
     assert parse_options({"staging": "/x", "checkpointLocation": "s3://y"}).staging == Path("/x")
+    assert parse_options({"staging": "x"}).staging == Path.cwd() / "x", "executors are elsewhere"
 
 
 @pytest.mark.parametrize(

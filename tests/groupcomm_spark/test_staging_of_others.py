@@ -1,11 +1,15 @@
 """Another user prepares the folder in which the sink stages batches: none of it is published."""
 
+import os
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from groupcomm.errors import ConfigError
+from groupcomm_log.disk import Disk
+from groupcomm_spark.sink.options import STAGED
 from groupcomm_spark.sink.staging import Manifest, Part, Published, Staging
 from tests.groupcomm_log.make import QuickDisk
 from tests.groupcommd.nobody import NOBODY, as_nobody, can_be_nobody, open_folder
@@ -44,6 +48,22 @@ def check_what_nobody_has_laid_there(shared: Path) -> None:
     staging = Staging(shared, QUERY, QuickDisk())
     assert staging.is_decided(0), "it is read as soon as it is believed"
     refuse(staging, f"it belongs to user {NOBODY}, so others could have the driver publish")
+
+
+def test_executors_of_another_user_say_that_they_cannot_write() -> None:
+    """The driver's user has made the folder, or would have to."""
+    if not can_be_nobody():
+        return
+    rows = pa.RecordBatch.from_pylist([{"groups": ["g"], "type": 0, "data": b"x"}], STAGED)
+    with open_folder() as shared:
+        (shared / "made" / QUERY).mkdir(parents=True)
+        for folder in (shared, shared / "made"):
+            os.seteuid(NOBODY)
+            try:
+                with pytest.raises(ConfigError, match=f"user {NOBODY} of .* may not write there"):
+                    Staging(folder, QUERY, Disk()).write(0, 0, iter([rows]))
+            finally:
+                os.seteuid(0)
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o720, 0o702])

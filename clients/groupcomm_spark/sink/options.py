@@ -90,7 +90,7 @@ def _staging(options: Mapping[str, str]) -> Path:
             f"{text} is not a folder of a file system: give the option staging a path that the"
             " driver and all executors have mounted"
         )
-    path = Path(unquote(parts.path) if parts.scheme else text)
+    path = Path(unquote(parts.path) if parts.scheme else text).absolute()  # executors have others
     return path if options.get("staging") else path / FOLDER
 
 

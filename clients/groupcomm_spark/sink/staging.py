@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,10 +109,23 @@ class Staging:
     # ---- on executors ----
 
     def write(self, batch: int, partition: int, rows: Iterator[pa.RecordBatch]) -> Part:
-        """Write the rows of a partition, batches that are not empty; they are durable on return."""
+        """Write the rows of a partition, batches that are not empty; they are durable on return.
+
+        Raises:
+            ConfigError: this user may not write there, or others may.
+        """
         first = next(rows, None)
         if first is None:
             return Part("", partition, 0, {})
+        try:
+            return self._write(batch, partition, chain([first], rows))
+        except PermissionError as error:
+            raise ConfigError(
+                f"staging {error.filename}: user {os.geteuid()} of {socket.gethostname()} may not"
+                " write there; let the executors run as the driver's user"
+            ) from None
+
+    def _write(self, batch: int, partition: int, rows: Iterator[pa.RecordBatch]) -> Part:
         self._disk.make_folder(self.folder)
         self.check()
         name = f"{batch:012d}-{partition:06d}-{secrets.token_hex(6)}.parquet"
@@ -121,7 +135,7 @@ class Staging:
             self._disk.synced_file(temporary) as file,
             pq.ParquetWriter(file, STAGED, compression="zstd", write_page_checksum=True) as writer,
         ):
-            for each in chain([first], rows):
+            for each in rows:
                 writer.write_batch(each)
                 count += each.num_rows
                 groups.update(
