@@ -72,10 +72,13 @@ def _percentiles(counts: Counts) -> dict[str, float | None]:
 ROWS: Final = 50
 """The most rows of a table; a table says how many it leaves out."""
 
+_TEXTS: Final = {"sender", "daemons", "came", "went", "part"}
+"""The columns of tables that have no numbers, beside the first one."""
+
 _STYLE: Final = """\
 :root{color-scheme:light dark;--text:#222;--soft:#555;--line:#ddd;--faint:#eee;--bad:#b00020}
 @media(prefers-color-scheme:dark){:root{--text:#eceff3;--soft:#a2abb8;--line:#2c323b;--faint:#22272f;--bad:#ff8d84}
-body{background:#101317}svg{border-radius:.5em}}
+body{background:#101317}svg{border-radius:.5em;margin:.25em 0}}
 body{font-family:system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;
 color:var(--text)}
 h1{margin-bottom:.2em}h2{margin-top:2em;border-bottom:1px solid var(--line);padding-bottom:.2em}
@@ -86,8 +89,7 @@ svg{max-width:100%;height:auto;vertical-align:top}.told{color:var(--soft)}
 .card b{display:block;font-size:1.5em}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.92em}
 th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid var(--faint);white-space:nowrap}
-th:first-child,td:first-child{text-align:left}
-td.text,th.text{text-align:left;white-space:normal}
+th:first-child,td:first-child,.text{text-align:left}td.text{white-space:normal}
 details{margin:.6em 0}summary{cursor:pointer;font-weight:600}.warn{color:var(--bad)}
 """
 
@@ -277,11 +279,15 @@ def _views(found: Figures) -> str:
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[Any]]) -> str:
-    rows = ["".join(f"<td>{_cell(value)}</td>" for value in row) for row in body[:ROWS]]
+    kinds = [' class="text"' if name in _TEXTS else "" for name in head]
+    rows = [
+        "".join(f"<td{kind}>{_cell(value)}</td>" for kind, value in zip(kinds, row, strict=True))
+        for row in body[:ROWS]
+    ]
     more = f'<p class="told">and {len(body) - ROWS} more</p>' if len(body) > ROWS else ""
     return (
         '<div class="scroll"><table><thead><tr>'
-        + "".join(f"<th>{escape(name)}</th>" for name in head)
+        + "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, head, strict=True))
         + "</tr></thead><tbody>"
         + "".join(f"<tr>{row}</tr>" for row in rows)
         + f"</tbody></table></div>{more}"
