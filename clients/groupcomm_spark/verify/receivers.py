@@ -4,7 +4,6 @@ Blocks of rows are examined by themselves (see `blocks`); the ends that their pi
 compared in the order of their rows.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -194,14 +193,6 @@ def _join_series(what: What, ends: Ints) -> list[Broken]:
 
 def _broken(what: What, end: Ints, before: Ints) -> Broken:
     return Broken(BROKEN[what], int(end[1]), int(end[4]), int(before[9]))
-
-
-def count(broken: list[Broken]) -> Counter[What]:
-    """Return the number of violations of each rule."""
-    found: Counter[What] = Counter()
-    for each in broken:
-        found[each.what] += each.count
-    return found
 
 
 BLOCK: Final = 30_000

@@ -151,22 +151,22 @@ class Folders:
             for log, parts in self._parts.items()
             for task in self._planners[log].tasks(_within(parts, log, ranges), _SHARE)
         ]
-        return self._run(tasks, partial(_coded, columns=columns), work, schema)
+        return self._run(tasks, partial(_coded, self._options, columns), work, schema)
 
     def events(self, columns: Sequence[str], work: Work, schema: pa.Schema) -> pa.Table:
         """Return the result for events: only parts of files that have some are read."""
         tasks = [(log, tuple(parts)) for log, parts in self._parts.items()]
-        return self._run(tasks, partial(_events, columns=columns), work, schema)
+        return self._run(tasks, partial(_events, self._options, columns), work, schema)
 
     def _run(
-        self, tasks: "Sequence[_Task]", read_task: "_Read", work: Work, schema: pa.Schema
+        self, tasks: "Sequence[_Task]", read: "_Read", work: Work, schema: pa.Schema
     ) -> pa.Table:
-        run = partial(_of_tasks, read=partial(read_task, self._options), work=work, schema=schema)
+        run = partial(_of_tasks, read=read, work=work, schema=schema)
         return pa.concat_tables([schema.empty_table(), *in_tasks(self._spark, tasks, run)])
 
 
 _Task = tuple[str, tuple[Part, ...]]
-_Read = Callable[..., Batches]
+_Read = Callable[[_Task], Batches]
 
 
 def _within(parts: list[Part], log: str, ranges: Ranges | None) -> list[Part]:
@@ -177,24 +177,21 @@ def _within(parts: list[Part], log: str, ranges: Ranges | None) -> list[Part]:
 
 
 def _of_tasks(
-    tasks: Iterable[_Task], *, read: Callable[[_Task], Batches], work: Work, schema: pa.Schema
+    tasks: Iterable[_Task], *, read: _Read, work: Work, schema: pa.Schema
 ) -> Iterator[pa.Table]:
     parts = (part for task in tasks for part in read(task))
     yield pa.Table.from_batches(work(parts), schema).combine_chunks()
 
 
-def _coded(options: ReadOptions, task: _Task, *, columns: Sequence[str]) -> Batches:
+def _coded(options: ReadOptions, columns: Sequence[str], task: _Task) -> Batches:
     log, parts = task
-    for part in parts:
-        for batch in read_coded(part, options, columns):
-            yield log, batch
+    return ((log, batch) for part in parts for batch in read_coded(part, options, columns))
 
 
-def _events(options: ReadOptions, task: _Task, *, columns: Sequence[str]) -> Batches:
+def _events(options: ReadOptions, columns: Sequence[str], task: _Task) -> Batches:
     log, parts = task
     wanted = replace(options, kinds=EVENTS)
-    for batch in read_parts(parts, wanted, columns):
-        yield log, batch
+    return ((log, batch) for batch in read_parts(parts, wanted, columns))
 
 
 _In = TypeVar("_In")
