@@ -294,15 +294,19 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         id: its identity; the positions that follow are of this view.
         daemons: the names of its daemons, sorted.
-        majority: whether these are more than half of all daemons; None if that is unknown.
+        majority: whether these may act for all: they are more than half of all daemons, or what
+            the cluster's votes and policy say; None if that is unknown.
         together: the names of those that have come from the receiver's last view straight to this
             one, its own among them; None if that is not known.
+        by_votes: whether the majority is one of votes that differ, or follows from a policy: the
+            daemons that are missing may be fewer and have a majority next.
     """
 
     id: ViewId
     daemons: tuple[str, ...]
     majority: bool | None
     together: tuple[str, ...] | None = None
+    by_votes: bool = False
 
     def __str__(self) -> str:
         known = {True: ", a majority", False: ", no majority", None: ""}[self.majority]

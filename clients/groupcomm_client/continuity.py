@@ -48,7 +48,8 @@ class Continuity:
         it.
 
         The most daemons that the session has seen in one view count as all there are: a daemon that
-        is started again while the others have no view without it breaks nothing.
+        is started again while the others have no view without it breaks nothing. Where majorities
+        are of votes it does, as one of few daemons may have been one.
         """
         if not isinstance(event, DaemonView):
             return False
@@ -57,4 +58,6 @@ class Continuity:
         if before is None or continues(before, event):
             return False
         others_may = self._most - len(event.together or ())
-        return False in (before.majority, event.majority) or 2 * others_may > self._most
+        by_votes = before.by_votes or event.by_votes
+        minor = False in (before.majority, event.majority)
+        return minor or by_votes or 2 * others_may > self._most

@@ -5,10 +5,8 @@ daemons change it by messages in the agreed order (engine/roster.py), and each c
 with the next number. docs/roster.md has the protocol, and says why no two parts of a cluster can
 both have a majority while it changes.
 
-A majority counts the daemons that have been in a view: a daemon that was added and never came would
-otherwise make a majority harder to reach. Only one daemon is added, counted or removed at a time,
-so that any two majorities of neighbouring rosters share a daemon. Source of this rule: Ongaro,
-"Consensus: Bridging Theory and Practice" (dissertation, 2014), section 4.1.
+A daemon holds votes only once it has been in a view: one that was added and never came would
+otherwise make a majority harder to reach. votes.py decides what majorities are.
 """
 
 import hashlib
@@ -19,6 +17,7 @@ import attrs
 
 from groupcomm.config.site_links import SiteLink, SitePair, check_links, pair_of_sites
 from groupcomm.config.view import check_size
+from groupcomm.config.votes import Policy, Share, Standing, VoteChange, Votes
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
 
@@ -41,6 +40,9 @@ INVITATION_ID_BYTES: Final = 8
 PUBLIC_BYTES: Final = 32
 """The sizes of an invitation's id, and of the public keys in it."""
 
+_NONE: Final = Share(held=0)
+_PLAIN: Final = (Share(), _NONE)
+
 
 @attrs.frozen(kw_only=True)
 class RosterEntry:
@@ -51,13 +53,13 @@ class RosterEntry:
         site: the name of its site.
         addresses: its addresses, as configuration files have them; empty where the shell knows them
             otherwise.
-        counts: whether it counts for majorities: it has been in a view since it was added.
+        share: its votes. A daemon holds none before it was in a view since it was added.
     """
 
     name: str
     site: str
     addresses: tuple[str, ...] = ()
-    counts: bool = True
+    share: Share = Share()  # noqa: RUF009 - frozen
 
     def __attrs_post_init__(self) -> None:
         check_daemon(self.name)
@@ -68,6 +70,11 @@ class RosterEntry:
                 f"daemon {self.name} has {len(self.addresses)} addresses; at most"
                 f" {MAX_ADDRESSES} are allowed"
             )
+
+    @property
+    def counts(self) -> bool:
+        """Return whether it holds a vote."""
+        return self.share.held > 0
 
 
 @attrs.frozen(kw_only=True)
@@ -130,13 +137,6 @@ class MoveDaemon:
     addresses: tuple[str, ...]
 
 
-@attrs.frozen
-class CountDaemon:
-    """Count the daemon of this name for majorities from now on."""
-
-    name: str
-
-
 @attrs.frozen(kw_only=True)
 class InviteDaemon:
     """Let a daemon join with a token.
@@ -183,11 +183,11 @@ RosterChange: TypeAlias = (
     AddDaemon
     | RemoveDaemon
     | MoveDaemon
-    | CountDaemon
     | InviteDaemon
     | AdmitDaemon
     | SetLinks
     | RemoveLinks
+    | VoteChange
 )
 
 
@@ -207,6 +207,8 @@ class Roster:
         invitations: the daemons that may join with a token, and those that have, latest last.
         forced_at: the numbers of the forced changes among the ancestors, and of this roster if it
             was forced; rising.
+        policy: what counts besides a majority of the votes.
+        settled: whether ties of votes may be decided; see votes.py.
         id: 8 bytes that name this roster. That of a first roster does not depend on the names of
             sites and on addresses, which may differ from file to file.
     """
@@ -220,6 +222,8 @@ class Roster:
     ancestors: tuple[bytes, ...] = ()
     invitations: tuple[Invitation, ...] = ()
     forced_at: tuple[int, ...] = ()
+    policy: Policy = Policy()  # noqa: RUF009 - frozen
+    settled: bool = False
     id: bytes = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -246,6 +250,9 @@ class Roster:
             whole = (whole, [attrs.astuple(each) for each in self.invitations])
         if self.forced_at:
             whole = (whole, self.forced_at)
+        if not self.is_plain:
+            shares = [attrs.astuple(each.share) for each in self.entries]
+            whole = (whole, shares, attrs.astuple(self.policy), self.settled)
         text = ascii(whole).encode()
         size = ROSTER_ID_BYTES
         return hashlib.blake2b(text, digest_size=size, person=b"groupcomm roster").digest()
@@ -275,12 +282,26 @@ class Roster:
         """Return whether a daemon was removed, as far as the roster knows."""
         return self.entry(name) is None and any(each.name == name for each in self.removed)
 
+    @property
+    def votes(self) -> Votes:
+        """Return the votes of all daemons."""
+        return Votes(
+            shares={entry.name: entry.share for entry in self.entries},
+            policy=self.policy,
+            settled=self.settled,
+            expected=self.expected,
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether daemons that have been in a view have one vote each, and no policy."""
+        shares = all(each.share in _PLAIN for each in self.entries)
+        return shares and not self.settled and self.policy == Policy()
+
     def has_majority(self, members: Collection[str]) -> bool | None:
-        """Return whether these daemons are more than half of all; None if that is unknown."""
-        if self.expected is not None:
-            return 2 * len(members) > self.expected
-        counted = {entry.name for entry in self.entries if entry.counts}
-        return 2 * len(counted.intersection(members)) > len(counted) if counted else None
+        """Return whether these daemons may act; None if that is unknown."""
+        standing = self.votes.standing(members)
+        return None if standing is Standing.UNKNOWN else standing is Standing.MAJORITY
 
     # ---- changes ----
 
@@ -295,38 +316,41 @@ class Roster:
             ConfigError: the change is impossible.
         """
         entries, removed = {entry.name: entry for entry in self.entries}, list(self.removed)
+        votes = self.votes
         match change:
             case AddDaemon(name=name):
                 self._check_new(name)
                 entries[name] = RosterEntry(
-                    name=name, site=change.site, addresses=change.addresses, counts=False
+                    name=name, site=change.site, addresses=change.addresses, share=_NONE
                 )
                 removed = [each for each in removed if each.name != name]
             case RemoveDaemon(name):
                 removed.append(self._existing(name))
+                votes = self._votes_without(name, forced=forced)
                 del entries[name]
-                entries = _without(name, entries, forced=forced)
             case MoveDaemon(name, addresses):
                 removed = [each for each in removed if each.name != name]
                 removed.append(self._existing(name))  # it may still be there
                 entries[name] = attrs.evolve(self._existing(name), addresses=addresses)
-            case CountDaemon(name):
-                entries[name] = attrs.evolve(self._existing(name), counts=True)
             case InviteDaemon(invitation=invitation):
                 self._check_new(invitation.name)
                 check_size(len(entries) + 1, len({*self.sites, invitation.site}))
             case AdmitDaemon(id=id, addresses=addresses):
                 name, site = self._open_invitation(id)
-                entries[name] = RosterEntry(name=name, site=site, addresses=addresses, counts=False)
+                entries[name] = RosterEntry(name=name, site=site, addresses=addresses, share=_NONE)
                 removed = [each for each in removed if each.name != name]
             case SetLinks() | RemoveLinks():
                 pass
+            case _:
+                votes = votes.changed(change)
         sites = {entry.site for entry in entries.values()}
         links = self._changed_links(change, sites)
         none = not self.links or isinstance(change, RemoveLinks)
         check_links(sites, links, none_allowed=none)
         if len(entries) > len(self.entries):
             check_size(len(entries), len(sites))
+        for name, share in votes.shares.items():
+            entries[name] = attrs.evolve(entries[name], share=share)
         return Roster(
             entries=tuple(entries[name] for name in sorted(entries)),
             links=tuple((*pair, delay) for pair, delay in sorted(links.items())),
@@ -337,7 +361,30 @@ class Roster:
             ancestors=(*self.ancestors, self.id)[-MAX_ANCESTORS:],
             invitations=self._invitations_after(change),
             forced_at=self._forced_after(forced=forced),
+            policy=votes.policy,
+            settled=votes.settled and not forced,
         )
+
+    def _votes_without(self, name: str, *, forced: bool) -> Votes:
+        """Return the votes without a daemon; all that are left hold theirs if nobody held any."""
+        left, share = self.votes.without(name), self._existing(name).share
+        if not left.shares:
+            raise ConfigError(f"daemon {name} is the only one: it cannot be removed")
+        if forced and not left.total:
+            held = {each: max(1, found.votes) for each, found in left.shares.items()}
+            shares = {each: Share(votes=votes, held=votes) for each, votes in held.items()}
+            return attrs.evolve(left, shares=shares)
+        if not left.total:
+            raise ConfigError(
+                f"daemon {name} is the only one that counts for majorities: remove it once another"
+                f" one has come: {', '.join(left.shares)}"
+            )
+        if share.held > 1 and not forced:
+            raise ConfigError(
+                f"daemon {name} holds {share.held} votes, and a change takes one at most: first"
+                f" groupcomm daemons votes {name} 0"
+            )
+        return left
 
     def _forced_after(self, *, forced: bool) -> tuple[int, ...]:
         number = self.number + 1
@@ -460,20 +507,6 @@ class Roster:
         line = self._line
         at = line.index(ancestor) + 1
         return self.number - (len(line) - 1 - at) in self.forced_at, line[at]
-
-
-def _without(removed: str, left: dict[str, RosterEntry], *, forced: bool) -> dict[str, RosterEntry]:
-    """Return the daemons that are left; all count if none did, or else nobody could count them."""
-    if not left:
-        raise ConfigError(f"daemon {removed} is the only one: it cannot be removed")
-    if any(entry.counts for entry in left.values()):
-        return left
-    if not forced:
-        raise ConfigError(
-            f"daemon {removed} is the only one that counts for majorities: remove it once another"
-            f" one has come: {', '.join(left)}"
-        )
-    return {name: attrs.evolve(entry, counts=True) for name, entry in left.items()}
 
 
 @attrs.frozen(kw_only=True)

@@ -76,10 +76,13 @@ CARRIED: Final = 1 << 3
 SEGMENTS: Final = 1 << 4
 """The feature of daemons that join the segments of large datagrams (wire/segments.py)."""
 
+VOTES: Final = 1 << 5
+"""The feature of daemons that can read rosters with votes and a policy (config/votes.py)."""
+
 SPOKEN: Final = Versions(
     lowest=1,
     highest=PACKED,
-    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS,
+    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS | VOTES,
 )
 """The versions and features of this release."""
 
@@ -89,6 +92,7 @@ FEATURES: Final[Mapping[int, str]] = {
     READERS: "readers",
     CARRIED: "carried",
     SEGMENTS: "segments",
+    VOTES: "votes",
 }
 """The names of features, by their bits."""
 

@@ -114,6 +114,7 @@ class DaemonCore:
         self._output = Output([])  # the output of the present step
         self._now = now
         self._stalls = Stalls(config.timing.token_timeout_s)
+        self._regain_at = inf  # when the next view is sought, which has a majority by the roster
         self.drain = Drain(self.sessions)
         self.leaving = Leaving(config.leave_timeout_s)
         self.membership = Membership(
@@ -230,6 +231,8 @@ class DaemonCore:
         if now >= self.reservation.due or now >= self.roster_manager.due:
             self._storage.step(now, left=membership.state is MembershipState.LEFT)
             self._carry_out()
+        if self._regain_at < inf and membership.state is _OPERATIONAL:
+            self._go_on_regaining()
         due = clients or self.submitter.is_woken or self._begun
         if view_state is not None and not due:
             due = now >= view_state.deadline or (
@@ -261,7 +264,7 @@ class DaemonCore:
             due = min(due, self.view_state.deadline)
         if self._now < self.leaving.follow_until:
             due = min(due, self.leaving.follow_until)
-        due = min(due, self.sessions.due, self.leaving.due)
+        due = min(due, self.sessions.due, self.leaving.due, self._regain_at)
         if self.drain.begun:
             due = self._now if self.drain.is_over(self._now) else min(due, self.drain.due)
         if self.membership.state is not MembershipState.LEFT:
@@ -325,6 +328,7 @@ class DaemonCore:
         """
         if not self.leaving.begun:
             self.leaving.begun = True
+            self.roster_manager.leave()
             self.sessions.close_all(self.drain.end())
             self.submitter.wake()
             self.deadline = self._now
@@ -333,8 +337,14 @@ class DaemonCore:
         """Tell the others that this daemon leaves, once nothing of it would be missing."""
         membership, left = self.membership, None
         if self.view_state is not None:
-            differ = membership.others_differ
-            left = self.view_state.leave_progress(membership.state, others_differ=differ)
+            rosters, agree = self.roster_manager, membership.others_say(differ=False)
+            left = self.view_state.leave_progress(
+                membership.state,
+                others_differ=membership.others_say(differ=True),
+                is_missed=not rosters.may_leave
+                or rosters.unstored
+                or (rosters.is_away and not agree),
+            )
         if self.leaving.may_go(left, self._now):
             membership.leave(self._now)
 
@@ -477,6 +487,15 @@ class DaemonCore:
             self.membership.comparison.hold_roster()
         if self.view_state is not None and self.membership.state is _OPERATIONAL:
             self.view_state.use_roster(self.config, self._now)
+            names = [daemon.name for daemon in self.view_state.view.daemons]
+            gained = not self.view_state.majority and self.config.has_majority(names)
+            self._regain_at = self._now + self.config.timing.token_timeout_s if gained else inf
+
+    def _go_on_regaining(self) -> None:
+        """Seek a view that has the majority which the roster has brought, once all use it."""
+        if self.membership.others_say(differ=False) or self._now >= self._regain_at:
+            self._regain_at = inf
+            self.membership.gather(GatherReason.ROSTER_CHANGED, self._now)
 
     def _update_near(self) -> None:
         """Have the shell send datagrams for the site to these daemons, if they are others.
@@ -495,7 +514,7 @@ class DaemonCore:
         """Freeze the present view, and return its change; see MembershipContext."""
         if self.membership.state is _OPERATIONAL:
             self._news.views.stop(self._now)
-        self.submitter.is_woken = False
+        self.submitter.is_woken, self._regain_at = False, inf
         if self.view_state is not None:
             self.view_state.deadline = inf
         self._segments.size.end_view()
@@ -523,7 +542,14 @@ class DaemonCore:
         announced = self._parts.carried_groups.announce(bundle_room(view.packet_limit), view)
         majority = agreed_with.has_majority([daemon.name for daemon in view.daemons])
         self.view_state = ViewState(
-            view, me, announced, self._parts, self.config, self._now, majority=majority
+            view,
+            me,
+            announced,
+            self._parts,
+            self.config,
+            self._now,
+            majority=majority,
+            by_votes=not agreed_with.roster.is_plain,
         )
         self.sessions.room = self._segments.begin_view(view)
         if self.config is not agreed_with:

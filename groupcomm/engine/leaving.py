@@ -27,6 +27,8 @@ class LeaveProgress:
 
     Attributes:
         others_differ: whether all other members say that they use another roster.
+        is_missed: whether its votes still count for some member, and need not; or its disk does
+            not hold the roster that it uses.
         state: the state of membership.
         is_complete: whether the groups of the view are known.
         is_settled: whether everything has a number, and the whole view holds it.
@@ -36,6 +38,7 @@ class LeaveProgress:
     """
 
     others_differ: bool
+    is_missed: bool
     state: MembershipState
     is_complete: bool
     is_settled: bool
@@ -51,7 +54,9 @@ class LeaveProgress:
         everywhere.
         """
         between = self.state is not MembershipState.OPERATIONAL
-        return not self.sessions and self.is_settled and (between or self.is_complete)
+        if self.is_missed or self.sessions:
+            return False
+        return self.is_settled and (between or self.is_complete)
 
     @property
     def left(self) -> str:
@@ -62,6 +67,8 @@ class LeaveProgress:
             "packets are not held by the whole view": self.packets,
         }
         found = [f"{count} {what}" for what, count in counts.items() if count]
+        if self.is_missed:
+            found.append("its votes still count, or its disk lacks the roster")
         if self.state is not MembershipState.OPERATIONAL:
             found.append(f"the daemon was looking for a view ({self.state.name.lower()})")
         return ", ".join(found) or "the view was not complete"

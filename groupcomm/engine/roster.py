@@ -4,7 +4,7 @@ Pure. ``now`` is in seconds. docs/roster.md explains the protocol. A change pass
 each daemon of a view; all steps are bundles of daemons in the agreed order::
 
     STEADY     the agreed roster counts
-      | PROPOSE is delivered, in a view with a majority or for a forced change
+      | PROPOSE is delivered, in a view that may change the roster, or for a forced change
     CHOSEN     the daemon waits for the new roster, which its proposer floods, and writes it
       | its disk holds the new roster as the pending one, with the view's counter as its ballot
     STORED     the daemon has said so
@@ -21,6 +21,8 @@ it as pending. In the next view each daemon proposes its pending roster again; t
 highest ballot replaces others, which no daemon can have gone on to: ballots are those of Paxos
 (Lamport, "The Part-Time Parliament", ACM TOCS 16(2), 1998).
 
+What counts as a majority, and who proposes the next vote to count, config/votes.py decides.
+
 A daemon that was away learns rosters from control messages, which daemons with differing settings
 send to each other (membership/comparison.py). It stores them before it uses them, too.
 """
@@ -32,7 +34,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.config.roster import CountDaemon, Roster, RosterChange, RosterRecord
+from groupcomm.config.roster import Roster, RosterChange, RosterRecord
+from groupcomm.config.votes import Standing
 from groupcomm.engine.backlog import Submitter
 from groupcomm.engine.counters import Counters
 from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError
@@ -148,7 +151,9 @@ class RosterManager:
         self.news: deque[str] = deque(maxlen=64)
         self._members: Sequence[str] = ()
         self._ballot = 0  # the counter of the present view
-        self._has_majority = False
+        self._may_change = False  # the view has a majority, or a tie that the policy decides for it
+        self._leaves = False  # this daemon is about to leave in order
+        self._automatic = b""  # the id of the roster that this daemon has proposed by itself
         self._in_view = False  # the regular view is complete, not over, and of this daemon's roster
         self._chosen: _Chosen | None = None
         self._proposed: dict[bytes, Roster] = {}  # rosters that may be chosen, by id
@@ -205,14 +210,14 @@ class RosterManager:
                 "another change of the roster is in progress, and waits for the disks of"
                 f" {', '.join(self.lacking)}"
             )
-        if not (self._has_majority or forced):
+        if not (self._may_change or forced):
             raise LocalProtocolError(
                 f"the view ({', '.join(self._members)}) has no majority of the roster"
                 f" ({', '.join(self.roster.names)}): another part may change it, too. Start or"
                 " reach more daemons, or force the change if the others are lost for good"
             )
         try:
-            roster = self.roster.changed(change, forced=not self._has_majority)
+            roster = self.roster.changed(change, forced=not self._may_change)
         except ConfigError as error:
             raise LocalProtocolError(str(error)) from None
         if (size := len(encode_roster(roster))) > MAX_CHANGED_BYTES:
@@ -259,14 +264,14 @@ class RosterManager:
             majority: whether they have a majority.
         """
         self._members, self._ballot = members, ballot
-        self._has_majority = bool(majority)
+        self._may_change = bool(majority) or self._standing is Standing.TIE
         self._in_view = not self._removed
         self._chosen = None
         if self._removed:
             return
         pending = self.record.pending
         if pending is not None and pending.changes(self.roster):
-            if self._has_majority or pending.is_forced:
+            if self._may_change or pending.is_forced:
                 self._propose(pending, self.record.ballot)
         else:
             self._count_next()
@@ -276,14 +281,46 @@ class RosterManager:
         self._in_view = False
         self._end_change()
 
+    @property
+    def _standing(self) -> Standing:
+        """Return what the daemons of the view may do by the roster that counts."""
+        return self.roster.votes.standing(self._members)
+
     def _count_next(self) -> None:
-        """Propose to count a daemon of the view that was added; the lowest member does so."""
-        if not self._has_majority or self._members[0] != self._name:
+        """Propose the next step of the votes: one of this daemon, or as the lowest member."""
+        if not self._may_change or self._chosen is not None:
             return
-        for entry in self.roster.entries:
-            if not entry.counts and entry.name in self._members:
-                self._propose(self.roster.changed(CountDaemon(entry.name)), ballot=0)
-                return
+        votes, members, me = self.roster.votes, self._members, self._name
+        change: RosterChange | None = votes.own_change(me, members, leaves=self._leaves)
+        if change is None and members[0] == me:
+            change = votes.next_change(members)
+        if change is not None:
+            roster = self.roster.changed(change)
+            self._automatic = roster.id
+            self._propose(roster, ballot=0)
+
+    # ---- leaving ----
+
+    def leave(self) -> None:
+        """Give up the votes of this daemon, as far as the others can do without them."""
+        if not self._leaves:
+            self._leaves = True
+            if self._in_view:
+                self._count_next()
+
+    @property
+    def may_leave(self) -> bool:
+        """Return whether the others have nothing to agree on before this daemon leaves."""
+        if self._removed or not self.roster.policy.orderly:
+            return True
+        if not self._in_view:
+            return not self.roster.votes.shares[self._name].held  # else the next view may agree
+        return not self._may_change or self.roster.votes.may_leave(self._name, self._members)
+
+    @property
+    def is_away(self) -> bool:
+        """Return whether the roster that counts says that this daemon leaves in order."""
+        return self._leaves and self.roster.votes.shares[self._name].away
 
     # ---- steps in the agreed order ----
 
@@ -305,10 +342,10 @@ class RosterManager:
 
     def _on_propose(self, daemon: int, step: RosterStep) -> None:
         chosen, is_own = self._chosen, self._members[daemon] == self._name
-        if not (self._has_majority or step.forced):
+        if not (self._may_change or step.forced):
             return
         if chosen is not None and (step.ballot <= chosen.ballot or step.roster == chosen.id):
-            if is_own and step.roster != chosen.id:
+            if is_own and step.roster not in (chosen.id, self._automatic):
                 self.news.append("a change of the roster was dropped: another one came first")
             return
         self._chosen = _Chosen(step.roster, step.ballot, is_own)
@@ -342,7 +379,7 @@ class RosterManager:
             self._end_change()
             self._use(roster)
             if self._in_view and not self._removed:
-                self._has_majority = bool(self.roster.has_majority(self._members))
+                self._may_change = self._standing in (Standing.MAJORITY, Standing.TIE)
                 self._count_next()
 
     def _stored_by_all(self) -> Roster | None:
@@ -520,12 +557,17 @@ class RosterManager:
         return {
             "number": roster.number,
             "forced": roster.forced,
+            "policy": attrs.asdict(roster.policy),
+            "settled": roster.settled,
             "daemons": [
                 {
                     "name": entry.name,
                     "site": entry.site,
                     "addresses": list(entry.addresses),
                     "counts": entry.counts,
+                    "votes": entry.share.votes,
+                    "held": entry.share.held,
+                    "away": entry.share.away,
                     "in_view": entry.name in members,
                 }
                 for entry in roster.entries

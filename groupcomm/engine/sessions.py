@@ -170,7 +170,14 @@ class LocalSessions:
         self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several, readers=readers)
         self.output.push_all_changes()
-        self._notify_all(encode_view_id(view))
+        for votes in (True, False):
+            notified = [
+                number
+                for number, session in self.by_connection.items()
+                if session.is_notified and session.knows_votes is votes
+            ]
+            if notified:
+                self.output.fan_out(notified, (encode_view_id(view, votes=votes),))
 
     def end_regular(self, daemons: Sequence[str]) -> None:
         """Tell the sessions that the regular part of the view is over.

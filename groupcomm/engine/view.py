@@ -89,7 +89,8 @@ class ViewState:
         view: the view.
         me: the index of this daemon in the view.
         announcement: that of this daemon, its first bundles in the view.
-        majority: whether its members are more than half of all daemons; None if that is unknown.
+        majority: whether its members may act for all; None if that is unknown.
+        by_votes: see `DaemonView.by_votes`.
         parts: the parts of the daemon that all its views share.
         config: its settings.
         now: seconds.
@@ -103,7 +104,7 @@ class ViewState:
         deadline: the time at which `step` is due; inf once the view is frozen.
         key: the view's key.
         several: whether it has several rings, and so links.
-        majority: whether its members are more than half of all daemons; None if that is unknown.
+        majority: whether its members may act for all; None if that is unknown.
         delays_us: the delays of its links by which routes are compared now; see View.
     """
 
@@ -117,9 +118,10 @@ class ViewState:
         now: float,
         *,
         majority: bool | None,
+        by_votes: bool,
     ) -> None:
-        starts = config.starts
-        self.view, self.majority, self.key = view, majority, view.key
+        starts, self.view, self.key = config.starts, view, view.key
+        self.majority, self._by_votes = majority, by_votes
         self._me = me
         self._parts, self._config = parts, config
         self._own_ring = view.ring_of[me]
@@ -225,7 +227,7 @@ class ViewState:
         names = tuple(daemon.name for daemon in view.daemons)
         table = self.delivery.groups.table
         self._sessions.begin(
-            DaemonView(id=view.id, daemons=names, majority=self.majority),
+            DaemonView(id=view.id, daemons=names, majority=self.majority, by_votes=self._by_votes),
             table,
             (table.local.keys() | table.reading.keys()) if self.several else (),
             several=self.several,
@@ -323,10 +325,13 @@ class ViewState:
         daemons = self.view.daemons
         return tuple(link.status(daemons[at].name) for at, link in self.links.items())
 
-    def leave_progress(self, state: MembershipState, *, others_differ: bool) -> LeaveProgress:
+    def leave_progress(
+        self, state: MembershipState, *, others_differ: bool, is_missed: bool
+    ) -> LeaveProgress:
         """Return the duties that are left before this daemon may leave; see LeaveProgress."""
         return LeaveProgress(
             others_differ=others_differ,
+            is_missed=is_missed,
             state=state,
             is_complete=self.delivery.complete,
             is_settled=self.is_settled,

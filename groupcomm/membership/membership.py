@@ -183,11 +183,11 @@ class Membership:
         found = [self.peers[number].label for number, _ in self._gather.separated]
         return tuple(sorted(found))
 
-    @property
-    def others_differ(self) -> bool:
-        """Return whether all other members of the view say that they have other settings."""
+    def others_say(self, *, differ: bool) -> bool:
+        """Return whether all other members of the view say that they have other settings, or the
+        same."""
         others = set() if self.view is None else self.view.numbers - {self._me}
-        return all(number in self.peers and self.peers[number].differs for number in others)
+        return all(n in self.peers and self.peers[n].differs is differ for n in others)
 
     @property
     def coming(self) -> View | None:

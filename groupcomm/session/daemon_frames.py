@@ -59,7 +59,8 @@ _STOPPING = struct.Struct("!BIH")  # kind, milliseconds, addresses
 _ABORT = struct.Struct("!BQQ")  # kind, connection, number
 _CLOSED = struct.Struct("!Bi")  # kind, code
 _ACCEPTED = struct.Struct("!BQ")  # kind, number
-_MAJORITY: Final = (None, False, True)
+_MAJORITY: Final = (None, False, True, True)
+_BY_VOTES: Final = 3
 _SENDER_OFFSET: Final = _DELIVER.size - 9  # the offset of the connection number in a DELIVER frame
 _CACHED_SENDERS: Final = 4096
 _senders_cache: dict[bytes, MemberId] = {}
@@ -91,9 +92,15 @@ def decode_welcome_untrusted(frame: bytes) -> Connected:
     return Connected(member=member, bundle_limit=limit, readers=readers)
 
 
-def encode_view_id(view: DaemonView) -> bytes:
-    """Encode the view of the positions that follow; its id names the first of its daemons."""
-    majority = _MAJORITY.index(view.majority)
+def encode_view_id(view: DaemonView, *, votes: bool = True) -> bytes:
+    """Encode the view of the positions that follow; its id names the first of its daemons.
+
+    Args:
+        view: the view.
+        votes: whether the client knows majorities of votes.
+    """
+    by_votes = votes and view.by_votes and view.majority
+    majority = _BY_VOTES if by_votes else _MAJORITY.index(view.majority)
     names = b"".join(map(short_text, view.daemons))
     counter, _, incarnation = view.id
     head = _VIEWID.pack(FrameKind.VIEWID, counter, incarnation, majority, len(view.daemons))
@@ -108,7 +115,12 @@ def decode_view_id_untrusted(frame: bytes) -> DaemonView:
     if offset != len(frame) or majority >= len(_MAJORITY) or not names:
         raise BadDatagram("view", f"{count} daemons, majority {majority} in {len(frame)} bytes")
     view = ViewId(counter, names[0], incarnation)
-    return DaemonView(id=view, daemons=names, majority=_MAJORITY[majority])
+    return DaemonView(
+        id=view,
+        daemons=names,
+        majority=_MAJORITY[majority],
+        by_votes=majority == _BY_VOTES,
+    )
 
 
 def _short_texts(frame: bytes, offset: int, count: int) -> tuple[tuple[str, ...], int]:

@@ -71,6 +71,7 @@ from groupcomm.wire.packet import Raw
 
 _AGREED: Final = int(ServiceLevel.AGREED)
 _NO_VIEWS: Final = int(Capability.NO_VIEWS)
+_VOTES: Final = int(Capability.VOTES)
 _BUNDLE: Final = int(FrameKind.BUNDLE)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _FROM_CLIENTS: Final = frozenset(
@@ -301,6 +302,11 @@ class DaemonSession:
         """Return whether the client gets views: all daemons know the session, which gets all."""
         return self.state is DaemonSessionState.OPEN or self.state is DaemonSessionState.LEAVING
 
+    @property
+    def knows_votes(self) -> bool:
+        """Return whether the client understands majorities of votes in VIEWID frames."""
+        return bool(self.asked.wishes & _VOTES)
+
     def connect(self, private_name: str) -> None:
         """Enter CONNECTING: the name was free, and the CONNECT is to be ordered."""
         assert self.state is DaemonSessionState.GREETED, self.state
@@ -328,7 +334,7 @@ class DaemonSession:
             else DaemonSessionState.LEAVING
         )
         return self.push(encode_welcome(self.member, bundle_limit)) and self.push(
-            encode_view_id(view)
+            encode_view_id(view, votes=self.knows_votes)
         )
 
     def close(self, code: int, reason: str) -> None:

@@ -27,6 +27,7 @@ from groupcomm.config.roster import (
     RosterEntry,
 )
 from groupcomm.config.view import MAX_DAEMONS, check_size
+from groupcomm.config.votes import MAX_VOTES, Policy, Share
 from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError
 
 _STEP = struct.Struct("!BB8s8sQ")
@@ -81,6 +82,7 @@ _Text = Annotated[str, Meta(min_length=1, max_length=255)]
 _Id = Annotated[bytes, Meta(min_length=8, max_length=8)]
 _Public = Annotated[bytes, Meta(min_length=PUBLIC_BYTES, max_length=PUBLIC_BYTES)]
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Votes = Annotated[int, Meta(ge=0, le=MAX_VOTES)]
 
 
 class _Entry(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -99,6 +101,15 @@ class _Invitation(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_f
     holder: Annotated[bytes, Meta(max_length=PUBLIC_BYTES)]
 
 
+class _Voting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """The votes of the daemons, in their order, each (votes, held, away); and the policy."""
+
+    shares: Annotated[tuple[tuple[_Votes, _Votes, bool], ...], Meta(max_length=MAX_DAEMONS)]
+    orderly: bool
+    tie_breaker: Annotated[str, Meta(max_length=255)]
+    settled: bool
+
+
 class _Roster(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """Its last items are missing while they are empty, as in rosters of earlier releases."""
 
@@ -111,6 +122,7 @@ class _Roster(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     ancestors: Annotated[tuple[_Id, ...], Meta(max_length=MAX_ANCESTORS)]
     invitations: Annotated[tuple[_Invitation, ...], Meta(max_length=MAX_INVITATIONS)] = ()
     forced_at: Annotated[tuple[_Count, ...], Meta(max_length=MAX_ANCESTORS + 1)] = ()
+    voting: _Voting | None = None
 
 
 _decoder = msgspec.msgpack.Decoder(_Roster)
@@ -130,6 +142,7 @@ def encode_roster(roster: Roster) -> bytes:
     more: list[object] = [
         tuple(_Invitation(*attrs.astuple(each)) for each in roster.invitations),
         roster.forced_at,
+        None if roster.is_plain else _encoded_voting(roster),
     ]
     while more and not more[-1]:
         del more[-1]
@@ -144,8 +157,10 @@ def decode_roster_untrusted(data: bytes) -> Roster:
     try:
         found = _decoder.decode(data)
         check_size(len(found.entries), len({entry.site for entry in found.entries}))
+        voting = found.voting or _Voting((), False, "", False)
+        entries = tuple(map(_entry, found.entries))
         return Roster(
-            entries=tuple(map(_entry, found.entries)),
+            entries=with_shares(entries, voting.shares),
             links=found.links,
             expected=found.expected,
             number=found.number,
@@ -156,6 +171,8 @@ def decode_roster_untrusted(data: bytes) -> Roster:
                 Invitation(**msgspec.structs.asdict(each)) for each in found.invitations
             ),
             forced_at=found.forced_at,
+            policy=Policy(orderly=voting.orderly, tie_breaker=voting.tie_breaker),
+            settled=voting.settled,
         )
     except (
         msgspec.MsgspecError,
@@ -181,5 +198,31 @@ def _encoded_entry(entry: RosterEntry) -> _Entry:
 
 def _entry(found: _Entry) -> RosterEntry:
     return RosterEntry(
-        name=found.name, site=found.site, addresses=found.addresses, counts=found.counts
+        name=found.name,
+        site=found.site,
+        addresses=found.addresses,
+        share=Share(held=int(found.counts)),
+    )
+
+
+def _encoded_voting(roster: Roster) -> _Voting:
+    policy, shares = roster.policy, tuple(attrs.astuple(each.share) for each in roster.entries)
+    return _Voting(shares, policy.orderly, policy.tie_breaker, roster.settled)
+
+
+def with_shares(
+    entries: tuple[RosterEntry, ...], shares: tuple[tuple[int, int, bool], ...]
+) -> tuple[RosterEntry, ...]:
+    """Return entries with these votes, each (votes, held, away); as they are if there are none.
+
+    Raises:
+        ConfigError: they are as many as the entries neither.
+    """
+    if not shares:
+        return entries
+    if len(shares) != len(entries):
+        raise ConfigError(f"votes of {len(shares)} daemons, and there are {len(entries)}")
+    return tuple(
+        attrs.evolve(entry, share=Share(votes=votes, held=held, away=away))
+        for entry, (votes, held, away) in zip(entries, shares, strict=True)
     )

@@ -1,6 +1,7 @@
 """Continuity: which views of one session leave room for another part with a majority."""
 
 import pytest
+from msgspec import structs
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.events import DaemonView
@@ -42,6 +43,15 @@ def test_continuity_is_broken_where_a_majority_may_have_gone_on() -> None:
     assert Continuity(view(7, "abc")).is_broken_by(view(8, "a", "a", majority=False))
     assert Continuity(view(7, "a", majority=False)).is_broken_by(view(8, "abc", "a"))
     assert not Continuity(view(7, "abc")).is_broken_by(view(8, "abc", "a"))
+
+
+def test_where_votes_decide_few_daemons_may_have_gone_on() -> None:
+    by_votes = structs.replace(view(900, "abc", "ab"), by_votes=True)
+    assert Continuity(view(7, "abc")).is_broken_by(by_votes), "c may hold most of the votes"
+    assert Continuity(structs.replace(view(7, "abc"), by_votes=True)).is_broken_by(
+        view(900, "abc", "ab")
+    )
+    assert not Continuity(by_votes).is_broken_by(structs.replace(by_votes, id=ViewId(901, "a", 1)))
 
 
 def test_the_first_view_breaks_nothing() -> None:

@@ -12,8 +12,9 @@ import pytest
 import trio
 import trio.testing
 
-from groupcomm.config.roster import AddDaemon, CountDaemon, MoveDaemon, RemoveDaemon
+from groupcomm.config.roster import AddDaemon, MoveDaemon, RemoveDaemon
 from groupcomm.config.versions import HOST_NAMES, Versions
+from groupcomm.config.votes import CountDaemon
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.addresses import Address
 from groupcomm.host.key_file import write_key_file

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +22,17 @@ from groupcomm.config.roster import (
     RosterRecord,
     SetLinks,
 )
+from groupcomm.config.votes import (
+    CountDaemon,
+    LeaveDaemon,
+    Policy,
+    SetPolicy,
+    Settle,
+    SetVotes,
+)
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
+from groupcomm.wire.roster import decode_roster_untrusted, encode_roster
 from groupcommd.config.config_file import read_config
 from groupcommd.config.daemon_config import DaemonConfig
 from groupcommd.config.roster_config import former_places, with_roster
@@ -63,6 +73,20 @@ def test_the_record_comes_back_and_can_be_read_by_people() -> None:
     table = json.loads(WHOLE)
     assert table["version"] == 1
     assert [each["name"] for each in table["agreed"]["daemons"]] == ["a", "b", "größe"]
+
+
+def test_votes_and_policy_come_back_from_the_file_and_from_a_message() -> None:
+    policy = Policy(orderly=True, tie_breaker="b")
+    changes = (SetVotes("b", 3), CountDaemon("b"), CountDaemon("b"), LeaveDaemon("a"))
+    roster = FIRST.changed(AddDaemon(name="b", site="main"))
+    roster = attrs.evolve(roster, expected=None)
+    for change in (*changes, SetPolicy(policy), Settle()):
+        roster = roster.changed(change)
+    record = RosterRecord(agreed=roster)
+    assert decode_record(encode_record(record)) == record
+    assert decode_roster_untrusted(encode_roster(roster)) == roster
+    assert decode_roster_untrusted(encode_roster(AGREED)) == AGREED
+    assert encode_roster(AGREED)[0] == 0x99, "without votes it is as earlier releases read it"
 
 
 @given(at=st.integers(0, len(WHOLE) - 1), byte=st.integers(0, 255))

@@ -287,9 +287,11 @@ def _welcome(frame: bytes) -> tuple[Fields, bytes]:
 def _view_id(frame: bytes) -> tuple[Fields, bytes]:
     found = daemon.decode_view_id_untrusted(frame)
     fields = {"counter": found.id.counter, "random_id": found.id.incarnation}
-    return fields | {"majority": found.majority, "daemons": found.daemons}, daemon.encode_view_id(
-        found
-    )
+    return fields | {
+        "majority": found.majority,
+        "by_votes": found.by_votes,
+        "daemons": found.daemons,
+    }, daemon.encode_view_id(found)
 
 
 def _deliver(frame: bytes) -> tuple[Fields, bytes]:
@@ -453,6 +455,13 @@ DAEMON: Final = Family(
             "A daemon that is alone, and does not know how many there are.",
             daemon.encode_view_id(DaemonView(id=VIEW, daemons=("a",), majority=None)),
         ),
+        Example(
+            "viewid of a majority by votes",
+            "A majority of votes that differ, for a client that asked for VOTES.",
+            daemon.encode_view_id(
+                DaemonView(id=VIEW, daemons=("a",), majority=True, by_votes=True)
+            ),
+        ),
         Example("deliver", "One SAFE message.", _DELIVERY),
         Example(
             "deliver without a position",
@@ -592,7 +601,7 @@ DAEMON: Final = Family(
             "The first of them is a part of the id.",
             whole_frame(_VIEW_ID[4:22] + b"\0\0"),
         ),
-        Example("majority is 3", "0, 1 or 2.", whole_frame(_VIEW_ID[4:21] + b"\3" + _VIEW_ID[22:])),
+        Example("majority is 4", "0 to 3.", whole_frame(_VIEW_ID[4:21] + b"\4" + _VIEW_ID[22:])),
         Example(
             "a sender without a name",
             "Each session has one.",

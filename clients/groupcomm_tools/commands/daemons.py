@@ -30,6 +30,7 @@ from groupcomm_tools.commands.subcommands import (
 )
 from groupcomm_tools.commands.upgrade_status import add_options as add_upgrade_options
 from groupcomm_tools.commands.upgrade_status import upgrade_status
+from groupcomm_tools.commands.votes import policy_text, vote_commands
 from groupcomm_tools.terminal import say
 
 __all__ = ["EXAMPLE", "add_options", "run"]
@@ -131,6 +132,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "c d --address 10.0.0.4:4803",
             *(OLD, NEW, _site("that of OLD"), KEEP_IDENTITY, *PLACE),
         ),
+        *vote_commands(NAME, CHANGES),
         Subcommand(
             "upgrade-status",
             upgrade_status,
@@ -277,6 +279,8 @@ def _print(roster: dict[str, Any]) -> None:
     forced = f", {roster['forced']} changes of it forced" if roster["forced"] else ""
     word = {True: "a majority", False: "NO majority", None: "no view"}[roster["majority"]]
     print(f"roster {roster['number']}{forced}; the view of {roster['asked']} has {word}")
+    if any(roster["policy"].values()):
+        print(f"policy: {policy_text(roster['policy'])}")
     if roster["removed"]:
         print(f"removed: {', '.join(roster['removed'])}")
     for each in roster["invitations"]:
@@ -295,4 +299,11 @@ def _invited(invitation: dict[str, Any]) -> str:
 
 def _state(entry: dict[str, Any]) -> str:
     here = "in the view" if entry["in_view"] else "not in the view"
-    return here if entry["counts"] else f"{here}, does not count until it has come"
+    votes, held = entry["votes"], entry["held"]
+    if entry["away"]:
+        return f"{here}, has left in order, and does not count until it is back"
+    if held == votes:
+        return here if votes == 1 else f"{here}, {votes} votes"
+    if votes == 1:
+        return f"{here}, does not count until it has come"
+    return f"{here}, {held} of {votes} votes count until it has come"

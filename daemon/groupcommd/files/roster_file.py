@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from groupcomm.config.roster import Invitation, Roster, RosterEntry, RosterRecord
+from groupcomm.config.votes import Policy, Share
 from groupcomm.errors import ConfigError, LocalProtocolError
 
 VERSION: Final = 1
@@ -18,11 +19,16 @@ VERSION: Final = 1
 _Count = Annotated[int, Meta(ge=0)]
 
 
-class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A daemon; `held` is there only if it is not what `counts` says: one vote or none."""
+
     name: str
     site: str
     addresses: tuple[str, ...]
     counts: bool
+    votes: int = 1
+    held: int | None = None
+    away: bool = False
 
 
 class _Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +51,9 @@ class _Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     ancestors: tuple[str, ...]
     invitations: tuple[_Invitation, ...] = ()
     forced_at: tuple[_Count, ...] = ()
+    orderly: bool = False
+    tie_breaker: str = ""
+    settled: bool = False
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,6 +121,9 @@ def _from_roster(roster: Roster) -> _Roster:
         ancestors=tuple(each.hex() for each in roster.ancestors),
         invitations=tuple(map(_from_invitation, roster.invitations)),
         forced_at=roster.forced_at,
+        orderly=roster.policy.orderly,
+        tie_breaker=roster.policy.tie_breaker,
+        settled=roster.settled,
     )
 
 
@@ -126,6 +138,8 @@ def _to_roster(found: _Roster) -> Roster:
         ancestors=tuple(map(bytes.fromhex, found.ancestors)),
         invitations=tuple(map(_to_invitation, found.invitations)),
         forced_at=found.forced_at,
+        policy=Policy(orderly=found.orderly, tie_breaker=found.tie_breaker),
+        settled=found.settled,
     )
     if roster.id.hex() != found.id:
         raise ValueError(f"roster {found.number} is not the one that was written")
@@ -133,13 +147,17 @@ def _to_roster(found: _Roster) -> Roster:
 
 
 def _from_entry(entry: RosterEntry) -> _Entry:
-    return _Entry(entry.name, entry.site, entry.addresses, entry.counts)
+    share = entry.share
+    held = None if share.held == entry.counts else share.held
+    return _Entry(
+        entry.name, entry.site, entry.addresses, entry.counts, share.votes, held, share.away
+    )
 
 
 def _to_entry(found: _Entry) -> RosterEntry:
-    return RosterEntry(
-        name=found.name, site=found.site, addresses=found.addresses, counts=found.counts
-    )
+    held = int(found.counts) if found.held is None else found.held
+    share = Share(votes=found.votes, held=held, away=found.away)
+    return RosterEntry(name=found.name, site=found.site, addresses=found.addresses, share=share)
 
 
 def _from_invitation(each: Invitation) -> _Invitation:

@@ -28,7 +28,8 @@ from groupcomm.config.roster import (
     SetLinks,
 )
 from groupcomm.config.site_links import SitePair, pair_of_sites
-from groupcomm.config.versions import HOST_NAMES, INVITATIONS
+from groupcomm.config.versions import HOST_NAMES, INVITATIONS, VOTES
+from groupcomm.config.votes import MAX_VOTES, Policy, SetPolicy, SetVotes
 from groupcomm.engine import ChangeRoster, DaemonCore, Status
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.host.addresses import Address
@@ -48,7 +49,8 @@ from groupcommd.joining.join_service import JoinService
 
 KNOWN: Final = (
     "daemons, daemons add {...}, daemons remove {...}, daemons move {...}, daemons set-links {...},"
-    " daemons remove-links {...}, daemons invite {...}"
+    " daemons remove-links {...}, daemons invite {...},"
+    " daemons votes {...}, daemons policy {...}"
 )
 
 _Addresses = Annotated[tuple[str, ...], Meta(min_length=1, max_length=MAX_ADDRESSES)]
@@ -91,7 +93,19 @@ class _Invite(msgspec.Struct, forbid_unknown_fields=True):
     force: bool = False
 
 
-_Change: TypeAlias = _Add | _Remove | _Move | _SetLinks | _RemoveLinks
+class _Votes(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    votes: Annotated[int, Meta(ge=0, le=MAX_VOTES)]
+    force: bool = False
+
+
+class _Policy(msgspec.Struct, forbid_unknown_fields=True):
+    orderly: bool | None = None  # None: as it is
+    tie_breaker: str | None = None  # "" for none
+    force: bool = False
+
+
+_Change: TypeAlias = _Add | _Remove | _Move | _SetLinks | _RemoveLinks | _Votes | _Policy
 
 _Command: TypeAlias = _Change | _Invite
 
@@ -102,6 +116,8 @@ _COMMANDS: Final[dict[str, type[_Command]]] = {
     "move": _Move,
     "set-links": _SetLinks,
     "remove-links": _RemoveLinks,
+    "votes": _Votes,
+    "policy": _Policy,
 }
 
 
@@ -156,6 +172,8 @@ class RosterService:
         change: RosterChange
         if names_of(self.config.core.roster.entries):
             self._check_readers(status, HOST_NAMES, "names of hosts in the roster")
+        if isinstance(wanted, _Votes | _Policy):
+            self._check_readers(status, VOTES, "votes")
         if isinstance(wanted, _Invite):
             self._check_readers(status, INVITATIONS, "invitations")
             token, change = self._invite(wanted)
@@ -215,6 +233,16 @@ class RosterService:
                 )
             case _RemoveLinks(links=removed):
                 return RemoveLinks(tuple(_pair(link, roster) for link in removed))
+            case _Votes(name=name, votes=votes):
+                return SetVotes(name, votes)
+            case _Policy(orderly=orderly, tie_breaker=tie_breaker):
+                policy = roster.policy
+                return SetPolicy(
+                    Policy(
+                        orderly=policy.orderly if orderly is None else orderly,
+                        tie_breaker=policy.tie_breaker if tie_breaker is None else tie_breaker,
+                    )
+                )
 
     def _addition(self, asked: _Add, roster: Roster) -> AddDaemon:
         check_daemon(asked.name)

@@ -5,7 +5,6 @@ import pytest
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import (
     AddDaemon,
-    CountDaemon,
     Invitation,
     InviteDaemon,
     RemoveDaemon,
@@ -14,6 +13,7 @@ from groupcomm.config.roster import (
     RosterEntry,
 )
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
+from groupcomm.config.votes import CountDaemon, Share
 from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.wire.roster import decode_roster_untrusted, encode_roster
 
@@ -25,7 +25,7 @@ def roster_of(daemons: int, sites: int) -> Roster:
     names = [f"d{number:04}" for number in range(daemons)]
     return Roster(
         entries=tuple(
-            RosterEntry(name=name, site=f"s{at % sites}", counts=at > 0)
+            RosterEntry(name=name, site=f"s{at % sites}", share=Share(held=int(at > 0)))
             for at, name in enumerate(names)
         )
     )

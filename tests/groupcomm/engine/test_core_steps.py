@@ -341,8 +341,8 @@ def test_a_removed_daemon_whose_others_do_not_follow_leaves_after_a_while() -> N
 
     def follow() -> bool:
         assert core.view_state is not None
-        differ = core.membership.others_differ
-        progress = core.view_state.leave_progress(core.state, others_differ=differ)
+        differ = core.membership.others_say(differ=True)
+        progress = core.view_state.leave_progress(core.state, others_differ=differ, is_missed=False)
         return core.leaving.others_follow(progress, core._now)
 
     assert follow(), "it was not removed"

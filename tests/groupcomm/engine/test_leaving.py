@@ -14,6 +14,7 @@ TIMEOUT_S = 5.0
 
 NOTHING_LEFT = LeaveProgress(
     others_differ=False,
+    is_missed=False,
     state=MembershipState.OPERATIONAL,
     is_complete=True,
     is_settled=True,

@@ -56,7 +56,9 @@ class Site:
         assert core.view is not None
         announcement = core._parts.carried_groups.announce(1000, core.view)
         here = core._parts, core.config, NOW
-        self.state = state = ViewState(core.view, ME, announcement, *here, majority=True)
+        self.state = state = ViewState(
+            core.view, ME, announcement, *here, majority=True, by_votes=False
+        )
         assert state.view.rings == ((FELLOW, ME), (REMOTE, 3))
         self.log: list[tuple[Any, ...]] = []
         log = self.log

@@ -18,6 +18,7 @@ from tests.verification.mutants import (
     staying,
     versions,
     views,
+    votes,
 )
 from tests.verification.mutants.mutant import Mutant
 
@@ -35,6 +36,7 @@ PARTS = (
     staying,
     versions,
     views,
+    votes,
 )
 
 MUTANTS: tuple[Mutant, ...] = tuple(

@@ -30,6 +30,7 @@ class Mutant:
             ones: a tuple, or with one target just that.
         sites: the number of sites of the runs in which it is hunted; None draws it, as for any run.
         rosters: whether operators change the roster in these runs.
+        votes: whether they change votes and policy, too.
         versions: whether each start of a daemon may have another release in these runs.
         segments: whether packets travel in segments in these runs.
         faults: the faults of these runs, as `groupcomm simulate --faults` takes them: fewer where
@@ -42,6 +43,7 @@ class Mutant:
     variant: Callable[..., Any]
     sites: int | None = None
     rosters: bool = False
+    votes: bool = False
     versions: bool = False
     segments: bool = False
     faults: str = "all"
@@ -68,6 +70,7 @@ def mutant(
     *targets: Target,
     sites: int | None = None,
     rosters: bool = False,
+    votes: bool = False,
     versions: bool = False,
     segments: bool = False,
     faults: str = "all",
@@ -84,6 +87,7 @@ def mutant(
             variant=variant,
             sites=sites,
             rosters=rosters,
+            votes=votes,
             versions=versions,
             segments=segments,
             faults=faults,
@@ -102,6 +106,11 @@ def roster_mutant(
 ) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug that shows while the roster changes, and that is looked for then."""
     return mutant(*targets, sites=sites, rosters=True)
+
+
+def vote_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
+    """Make a bug that shows while votes change, and that is looked for then."""
+    return mutant(*targets, rosters=True, votes=True, faults="crash,partition,leave,pause")
 
 
 def version_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:

@@ -7,6 +7,7 @@ import attrs
 import groupcomm.config.roster as roster_module
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import AddDaemon, Roster, RosterChange, RosterRecord
+from groupcomm.config.votes import Share
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.roster import EndRemoved, RosterManager, UseRoster
 from groupcomm.engine.view import ViewState
@@ -135,7 +136,7 @@ def added_daemons_count_at_once(right: Right) -> Right:
     def changed(self: Roster, change: RosterChange, *, forced: bool = False) -> Roster:
         roster: Roster = right(self, change, forced=forced)
         if isinstance(change, AddDaemon):
-            entries = tuple(attrs.evolve(entry, counts=True) for entry in roster.entries)
+            entries = tuple(attrs.evolve(entry, share=Share()) for entry in roster.entries)
             roster = attrs.evolve(roster, entries=entries)
         return roster
 

@@ -124,6 +124,7 @@ class VerificationCluster(Cluster):
                 self.settings.links,
                 self._quick_faults,
                 self.config.daemons,
+                votes=self.settings.votes,
             )
             self.roster_checker.on_first_use = self.operator.on_first_use
             if faults:
@@ -263,7 +264,10 @@ class VerificationCluster(Cluster):
             return False
         roster = up[0].core.config.roster
         names = {host.name for host in up}
-        return names == set(roster.names) and all(entry.counts for entry in roster.entries)
+        return names == set(roster.names) and all(
+            entry.share.held == entry.share.votes and not entry.share.away
+            for entry in roster.entries
+        )
 
     def settle(self) -> None:
         """Run until nothing new happens, then record that no event may be missing."""

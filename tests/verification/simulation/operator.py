@@ -18,6 +18,7 @@ from groupcomm.config.roster import (
     SetLinks,
 )
 from groupcomm.config.site_links import pair_of_sites
+from groupcomm.config.votes import Policy, SetPolicy, SetVotes
 from groupcomm.engine import ChangeRoster
 from groupcomm.errors import LocalProtocolError
 from groupcomm.sim.network.links import SimulatedLink, joined
@@ -32,6 +33,15 @@ LOOK_US: Final = SECOND // 20
 """The time after which an operator looks whether a daemon was added, and starts it."""
 
 MOVE_SHARE: Final = 0.15
+
+VOTES_SHARE: Final = 0.5
+"""The share of changes that concern votes and policy, in runs with such changes."""
+
+STOP_SHARE: Final = 0.4
+"""The share of times at which the operator stops a daemon in order instead, in such runs."""
+
+STOPPED_US: Final = 2 * SECOND
+"""The longest time for which it is stopped, microseconds."""
 
 LINK_SHARE: Final = 0.2
 """The share of changes that concern links, where there are several sites."""
@@ -77,6 +87,7 @@ class Operator:
         links: the links that the sites really have.
         faults: each causes a fault that breaks views; a change is a good moment for one.
         first: the names of the daemons that configuration files list.
+        votes: whether votes and policy change, too; then nothing is forced.
 
     Attributes:
         asked: the number of changes that a daemon has accepted.
@@ -93,16 +104,18 @@ class Operator:
         links: Sequence[SimulatedLink],
         faults: Sequence[Callable[[], None]],
         first: Sequence[str],
+        *,
+        votes: bool = False,
     ) -> None:
         self._loop = loop
         self._faults = faults
-        self._rng = rng
+        self._rng, self._votes = rng, votes
         self._hosts = hosts
         self._by_name = {host.name: host for host in hosts}
         self._pairs = [link.sites for link in links]
         lengths = {link.sites: link.delay_s + link.jitter_s for link in links}
         self._ways = shortest_paths(sorted({host.site for host in hosts}), lengths)
-        self._forces = rng.random() < FORCING_SHARE
+        self._forces = rng.random() < FORCING_SHARE and not votes
         self._stays = next(host.name for host in hosts if not host.is_spare)
         self._running = self._looking = False
         self.asked = self.refused = self.forced = 0
@@ -148,6 +161,11 @@ class Operator:
             return
         if host is None or host.process is None:
             return
+        if self._votes and self._rng.random() < STOP_SHARE:
+            host.process.leave()
+            back_us = self._loop.now + 1 + self._rng.randrange(STOPPED_US)
+            self._loop.at(back_us, lambda _: None if host.is_spare else host.boot())
+            return
         wanted = self._draw(host.core.config.roster)
         if wanted is None:
             return
@@ -177,6 +195,8 @@ class Operator:
 
     def _draw(self, roster: Roster) -> RosterChange | None:
         rng = self._rng
+        if self._votes and rng.random() < VOTES_SHARE:
+            return self._draw_votes(roster)
         if len(roster.sites) > 1 and rng.random() < LINK_SHARE:
             return self._draw_links(roster)
         absent = [host for host in self._hosts if roster.entry(host.name) is None]
@@ -205,6 +225,14 @@ class Operator:
             for other in self._rng.sample(others, self._rng.randint(1, len(others))):
                 links.append((other, self._draw_delay_us(site, other)))
         return AddDaemon(name=host.name, site=site, links=tuple(links))
+
+    def _draw_votes(self, roster: Roster) -> RosterChange:
+        """Return a change of votes or policy."""
+        rng = self._rng
+        if roster.policy != Policy() and rng.random() < 0.7:
+            return SetVotes(rng.choice(roster.names), rng.choice((0, 1, 1, 1, 2, 3)))
+        breaker = rng.choice(("", *roster.names))
+        return SetPolicy(Policy(orderly=rng.random() < 0.9, tie_breaker=breaker))
 
     def _draw_links(self, roster: Roster) -> RosterChange:
         """Return a change of links; the core refuses to remove one that is needed."""

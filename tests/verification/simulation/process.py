@@ -17,6 +17,7 @@ class VerificationProcess(SimulatedProcess):
     _rosters: RosterChecker
     _roster_news: list[str]
     _may_route_otherwise = False  # its view or its roster is another one
+    _uses_another = False  # since this step: views of it were agreed on with the roster before
     _view_state: ViewState | None = None  # the last one that the checkers have seen
     _segments: SegmentedSends | None = None
     _forged_replays = 0  # the forged datagrams that the core took for replays
@@ -45,7 +46,7 @@ class VerificationProcess(SimulatedProcess):
     def use_roster(self, roster: Roster) -> None:
         """See Shell."""
         self._rosters.used(self.name, roster, self._roster_news)
-        self._may_route_otherwise = True
+        self._may_route_otherwise = self._uses_another = True
 
     def serve(self, output: Output) -> None:
         """See Shell."""
@@ -71,10 +72,13 @@ class VerificationProcess(SimulatedProcess):
                 self._versions.begun(self.name, view_state.view)
                 majority = view_state.majority
                 self._rosters.begun(self.name, view_state.view, roster, majority=majority)
+                if not self._uses_another:
+                    self._rosters.counted(self.name, view_state.view, roster, majority=majority)
                 self._may_route_otherwise = True
             if self._may_route_otherwise:
                 self._may_route_otherwise = False
                 if self.core.state is MembershipState.OPERATIONAL:
                     delays_us = view_state.delays_us
                     self._rosters.routed(self.name, view_state.view, roster, delays_us)
+        self._uses_another = False
         super()._after_step()

@@ -1,4 +1,4 @@
-"""Checks of rosters: Q1 to Q8 of docs/properties.md.
+"""Checks of rosters: Q1 to Q9 of docs/properties.md.
 
 Rosters are judged by the line of changes that made them, which this checker keeps itself: a roster
 counts somewhere before anybody changes it.
@@ -76,11 +76,23 @@ class RosterChecker:
             early = [entry.name for entry in added if entry.counts]
             if early:
                 self._report.add("Q8", f"{process} counts {early} before they were in a view")
+            if not roster.is_forced:
+                self._check_votes(process, before, roster)
         sites = set(roster.sites)
         pairs = [(one, other) for one, other, _ in roster.links]
         if pairs and reached_from(min(sites), pairs) != sites:
             self._report.add(
                 "Q5", f"{process} uses a roster whose links {pairs} do not reach all of {sites}"
+            )
+
+    def _check_votes(self, process: str, before: Roster, roster: Roster) -> None:
+        names = {*before.names, *roster.names}
+        moved = sum(abs(_held(before, name) - _held(roster, name)) for name in names)
+        if moved > (not roster.settled):
+            self._report.add(
+                "Q9",
+                f"{process} uses a roster {roster.number}, settled: {roster.settled}, with {moved}"
+                " votes that its predecessor does not have",
             )
 
     # ---- the order of rosters ----
@@ -116,6 +128,17 @@ class RosterChecker:
         if known.id != view.id:
             self._report.add(
                 "Q3", f"{process}: views {known.id} and {view.id} both have a majority"
+            )
+
+    def counted(self, process: str, view: View, roster: Roster, *, majority: bool | None) -> None:
+        """Check the answer of a view that was agreed on with this roster."""
+        total = sum(_held(roster, name) for name in roster.names)
+        mine = sum(_held(roster, daemon.name) for daemon in view.daemons)
+        if roster.expected is None and total and bool(majority) is not (2 * mine > total):
+            self._report.add(
+                "Q9",
+                f"{process}: view {view.id} holds {mine} of {total} votes, and its majority is"
+                f" {majority}",
             )
 
     def _branch(self, roster: Roster) -> bytes:
@@ -179,3 +202,9 @@ class RosterChecker:
     def violations(self) -> list[Violation]:
         """Return the violations so far."""
         return self._report.violations
+
+
+def _held(roster: Roster, name: str) -> int:
+    """Return the votes that a daemon holds; 0 if the roster does not have it."""
+    entry = roster.entry(name)
+    return 0 if entry is None else entry.share.held

@@ -37,10 +37,12 @@ class VerificationOptions(Options):
         byzantine: whether a daemon of the cluster lies.
         attackers: the roles of attackers that take part, see attackers/roles.py.
         rosters: whether operators add and remove daemons.
+        votes: whether they change votes and policy, too.
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds are lost, held, copied or late, and programs are
             rough; datagrams are not encrypted then, so that the network knows their kinds.
         segments: whether large packets travel in segments, over paths of several sizes.
+        votes: whether operators change votes and policy, too, as they change the roster.
 
     Raises:
         ConfigError: an option has no such value, or two options exclude each other.
@@ -52,10 +54,13 @@ class VerificationOptions(Options):
     versions: bool = False
     targets: bool = False
     segments: bool = False
+    votes: bool = False
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         check_roles(self.attackers, self.suite, self.daemons)
+        if self.votes and not self.rosters:
+            raise ConfigError("votes without rosters: they are a part of the roster; ask for both")
         if self.rosters and (self.byzantine or self.attackers):
             raise ConfigError(
                 "rosters together with a daemon that lies or with an attacker: a lying daemon can"
@@ -106,6 +111,7 @@ class VerificationSettings(Settings):
     evicted: int | None = None
     epoch_s: float = Rekeying().epoch_s
     rosters: bool = False
+    votes: bool = False
     versions: bool = False
     targets: bool = False
     spares: tuple[int, ...] = ()
@@ -152,11 +158,14 @@ def draw_settings(seed: int, options: Options) -> VerificationSettings:
         epoch_s=draw_epoch_s(random_for(seed, "epochs"), roles),
         unit_us=draw_unit_us(random_for(seed, "units"), roles),
         rosters=wide.rosters,
+        votes=wide.votes,
         versions=wide.versions,
         readers=not wide.versions,
         targets=wide.targets,
         paths=_draw_paths(random_for(seed, "paths"), wide) if wide.segments else None,
-        spares=draw_spares(random_for(seed, "spares"), drawn.sites) if wide.rosters else (),
+        spares=draw_spares(random_for(seed, "spares"), drawn.sites)
+        if wide.rosters and not wide.votes
+        else (),
     )
 
 

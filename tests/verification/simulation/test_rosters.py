@@ -6,7 +6,6 @@ import pytest
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.roster import (
     AddDaemon,
-    CountDaemon,
     MoveDaemon,
     RemoveDaemon,
     Roster,
@@ -15,6 +14,7 @@ from groupcomm.config.roster import (
     RosterRecord,
 )
 from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.config.votes import CountDaemon, Settle, SetVotes, Share
 from groupcomm.errors import ConfigError
 from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import plain_settings
@@ -99,7 +99,7 @@ def test_a_daemon_that_counts_before_it_was_in_a_view_is_found() -> None:
     checker.used("a/1", FIRST)
     checker.used("a/1", SECOND)
     assert ids(checker) == []
-    counting = tuple(attrs.evolve(entry, counts=True) for entry in SECOND.entries)
+    counting = tuple(attrs.evolve(entry, share=Share()) for entry in SECOND.entries)
     checker = RosterChecker()
     checker.used("a/1", FIRST)
     checker.used("a/1", attrs.evolve(SECOND, entries=counting))
@@ -148,6 +148,32 @@ def test_majorities_that_share_no_daemon_are_found() -> None:
     checker.begun("e/1", view(11, "ae"), FIRST, majority=True)
     checker.finish([("a", SECOND), ("b", FIRST)])
     assert ids(checker) == ["Q4", "Q3"]
+
+
+def test_an_answer_that_the_held_votes_do_not_give_is_found() -> None:
+    checker = RosterChecker()
+    checker.counted("a/1", view(3, "ab"), FIRST, majority=True)
+    checker.counted("a/1", view(3, "ab"), SECOND, majority=True)
+    checker.counted("c/1", view(3, "cd"), SECOND, majority=False)
+    assert ids(checker) == []
+    checker.counted("c/1", view(3, "cd"), SECOND, majority=True)
+    checker.counted("a/1", view(3, "ab"), FIRST, majority=False)
+    assert ids(checker) == ["Q9", "Q9"]
+
+
+def test_a_change_of_two_votes_and_one_that_settles_other_votes_are_found() -> None:
+    heavy = FIRST.changed(SetVotes("a", 3))
+    checker = RosterChecker()
+    for roster in (heavy, counted := heavy.changed(CountDaemon("a")), counted.changed(Settle())):
+        checker.used("a/1", roster)
+    assert ids(checker) == []
+    both = counted.changed(CountDaemon("a"))
+    checker.used("b/1", attrs.evolve(both, ancestors=(*both.ancestors[:-1], heavy.id)))
+    assert ids(checker)[-1] == "Q9"
+    checker = RosterChecker()
+    checker.used("a/1", heavy)
+    checker.used("a/1", attrs.evolve(counted, settled=True))
+    assert ids(checker) == ["Q9"]
 
 
 def test_each_site_keeps_a_daemon_of_the_first_roster() -> None:

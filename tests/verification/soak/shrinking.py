@@ -74,7 +74,7 @@ def _smaller(seed: int, options: VerificationOptions) -> Iterator[VerificationOp
     if options.versions:
         yield attrs.evolve(options, versions=False)
     if options.rosters:
-        yield attrs.evolve(options, rosters=False)
+        yield attrs.evolve(options, votes=False, rosters=options.votes)
     half = len(names) // 2
     for some in (names[:half], names[half:]):
         if half > 1:

@@ -22,6 +22,7 @@ from groupcomm.config.roster import (
 )
 from groupcomm.config.versions import PACKED, SPOKEN, Versions
 from groupcomm.config.view import Incarnation
+from groupcomm.config.votes import Policy, SetPolicy, SetVotes
 from groupcomm.events import (
     CausalContext,
     Cause,
@@ -117,6 +118,12 @@ _ROSTER: Final = (
     )
 )
 
+_VOTING: Final = (
+    attrs.evolve(_ROSTER, expected=None)
+    .changed(SetVotes("d1", 16))
+    .changed(SetPolicy(Policy(orderly=True, tie_breaker="d1")))
+)
+
 
 _DIFFERENCE: Final = Difference(
     group="größe",
@@ -175,6 +182,7 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     ):
         yield "wire.roster.step", step.encode()
     yield "wire.roster.roster", encode_roster(_ROSTER)
+    yield "wire.roster.roster", encode_roster(_VOTING)
     yield from _joining()
     yield "wire.packet.peek", bytes(20)
     yield "wire.segments.accept", b"\0" + Cutter().cut(bytes((1,)) + bytes(100), 60)

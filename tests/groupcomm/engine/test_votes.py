@@ -1,0 +1,211 @@
+"""Votes of cores: daemons that leave in order, ties, and who acts when they come back."""
+
+import pytest
+
+from groupcomm.config.roster import AddDaemon, RemoveDaemon, RosterChange
+from groupcomm.config.votes import Policy, SetPolicy, SetVotes
+from groupcomm.engine import ChangeRoster, EndReason
+from groupcomm.errors import LocalProtocolError
+from tests.groupcomm.engine.cluster import Cluster
+
+ORDERLY = SetPolicy(Policy(orderly=True))
+TIE_A = SetPolicy(Policy(tie_breaker="a"))
+
+
+def formed(names: str, *changes: RosterChange) -> Cluster:
+    """Return a cluster that has agreed on changes, and on the steps that follow from them."""
+    cluster = Cluster(names)
+    cluster.start(names)
+    cluster.run(1.0)
+    for change in changes:
+        cluster.cores[names[0]].command(ChangeRoster(change=change))
+        cluster.run(0.5)
+    assert {cluster.members(name) for name in names} == {names}
+    return cluster
+
+
+def acts(cluster: Cluster, name: str) -> bool:
+    """Return whether the view of a daemon has a majority, as its programs are told."""
+    state = cluster.cores[name].view_state
+    return state is not None and bool(state.majority)
+
+
+def held(cluster: Cluster, name: str) -> dict[str, int]:
+    """Return the votes that count, by the roster of a daemon."""
+    entries = cluster.cores[name].config.roster.entries
+    return {entry.name: entry.share.held for entry in entries}
+
+
+def leave(cluster: Cluster, name: str) -> None:
+    cluster.cores[name].leave()
+    cluster.run(1.0)
+    over = cluster.shells[name].over
+    assert over is not None
+    assert over.end is EndReason.LEFT, over.unfinished
+    del cluster.cores[name]
+
+
+def kill(cluster: Cluster, name: str) -> None:
+    del cluster.cores[name]
+    cluster.run(2.0)
+
+
+def start(cluster: Cluster, name: str) -> None:
+    """Start a daemon again, with the rosters that its disk holds."""
+    record = cluster.shells[name].record
+    cluster.start(name, restarts=2, random_id=ord(name) + 1000, rosters=record)
+    cluster.run(2.0)
+
+
+def test_who_is_left_of_an_orderly_shrink_acts_down_to_the_last_one() -> None:
+    cluster = formed("abc", ORDERLY)
+    for leaver, left in (("b", "ac"), ("a", "c")):
+        leave(cluster, leaver)
+        for name in left:
+            assert cluster.members(name) == left
+            assert acts(cluster, name)
+    assert held(cluster, "c") == {"a": 0, "b": 0, "c": 1}
+    kill(cluster, "c")
+    start(cluster, "a")
+    start(cluster, "b")
+    assert cluster.members("a") == "ab"
+    assert not acts(cluster, "a"), "c may act alone, or has acted"
+    start(cluster, "c")
+    assert cluster.members("a") == "abc"
+    assert acts(cluster, "a")
+    assert held(cluster, "a") == {"a": 1, "b": 1, "c": 1}
+
+
+def test_without_the_policy_a_daemon_that_leaves_is_counted_missing() -> None:
+    cluster = formed("ab")
+    leave(cluster, "b")
+    assert not acts(cluster, "a")
+    assert cluster.cores["a"].config.roster.number == 0
+
+
+def test_the_last_daemon_keeps_its_vote_and_leaves_in_order() -> None:
+    cluster = formed("ab", ORDERLY)
+    leave(cluster, "a")
+    leave(cluster, "b")
+    start(cluster, "b")
+    assert acts(cluster, "b")
+
+
+def test_a_daemon_that_would_leave_no_majority_behind_leaves_with_its_vote() -> None:
+    """b would only make the return of a useless: of {a, b} either one and c are a majority."""
+    cluster = formed("abc", ORDERLY)
+    kill(cluster, "a")
+    leave(cluster, "b")
+    assert not acts(cluster, "c")
+    assert held(cluster, "c") == {"a": 1, "b": 1, "c": 1}
+    start(cluster, "a")
+    assert acts(cluster, "c")
+
+
+def test_half_with_the_tie_breaker_acts_and_the_other_half_does_not() -> None:
+    cluster = formed("ab", TIE_A)
+    cluster.isolate("a", "b")
+    cluster.run(2.0)
+    assert (acts(cluster, "a"), acts(cluster, "b")) == (True, False)
+    assert held(cluster, "a") == {"a": 1, "b": 0}
+    cluster.cut = set()
+    cluster.run(2.0)
+    assert cluster.members("b") == "ab"
+    assert acts(cluster, "b")
+    assert held(cluster, "b") == {"a": 1, "b": 1}
+
+
+def test_half_acts_only_once_its_disk_holds_that_it_is_more_than_half() -> None:
+    cluster = formed("ab", TIE_A)
+    cluster.isolate("a", "b")
+    cluster.stores = False
+    cluster.run(2.0)
+    assert cluster.members("a") == "a"
+    assert not acts(cluster, "a")
+    cluster.shells["a"].store_now()
+    cluster.run(0.5)
+    assert acts(cluster, "a")
+    assert held(cluster, "a") == {"a": 1, "b": 0}
+
+
+def test_the_half_without_the_tie_breaker_never_acts() -> None:
+    cluster = formed("ab", TIE_A)
+    kill(cluster, "a")
+    assert not acts(cluster, "b")
+    with pytest.raises(LocalProtocolError, match="no majority of the roster"):
+        cluster.cores["b"].command(ChangeRoster(change=AddDaemon(name="d", site="1")))
+
+
+def test_a_daemon_that_was_away_by_a_tie_does_not_act_with_the_votes_that_it_remembers() -> None:
+    cluster = formed("abcd", TIE_A)
+    cluster.isolate("ab", "cd")
+    cluster.run(2.0)
+    assert [acts(cluster, name) for name in "abcd"] == [True, True, False, False]
+    kill(cluster, "a")
+    kill(cluster, "b")
+    cluster.cut = set()
+    start(cluster, "b")
+    assert cluster.members("c") == "bcd"
+    assert acts(cluster, "c"), "b has the roster in which one of c and d holds no vote"
+    assert cluster.cores["c"].config.roster.votes.settled
+
+
+def test_the_half_that_lost_does_not_act_though_it_is_all_that_is_left() -> None:
+    cluster = formed("ab", TIE_A)
+    cluster.isolate("a", "b")
+    cluster.run(2.0)
+    assert acts(cluster, "a")
+    kill(cluster, "a")
+    cluster.cut = set()
+    kill(cluster, "b")
+    start(cluster, "b")
+    assert not acts(cluster, "b"), "its disk has the votes of before, and half of them"
+    start(cluster, "a")
+    assert acts(cluster, "b")
+
+
+def test_a_leaver_whose_last_step_the_others_have_not_delivered_waits_for_them() -> None:
+    """Else the one that stays would lack a majority: its roster has the votes of both."""
+    cluster = formed("ab", ORDERLY)
+    cluster.cores["b"].leave()
+    while held(cluster, "b")["b"]:
+        cluster.run(0.0005)
+    assert cluster.shells["b"].over is None
+    cluster.run(1.0)
+    over = cluster.shells["b"].over
+    assert over is not None
+    assert over.end is EndReason.LEFT
+    del cluster.cores["b"]
+    cluster.run(1.0)
+    assert acts(cluster, "a")
+
+
+def test_a_leaver_that_cannot_store_leaves_in_time_and_stays_missing() -> None:
+    cluster = formed("ab", ORDERLY)
+    cluster.stores = False
+    cluster.cores["b"].leave()
+    cluster.run(cluster.config.leave_timeout_s + 1.0)
+    over = cluster.shells["b"].over
+    assert over is not None
+    assert over.end is EndReason.CUT_SHORT
+    assert "its votes still count" in over.unfinished
+    del cluster.cores["b"]
+    cluster.run(1.0)
+    assert not acts(cluster, "a")
+
+
+def test_programs_are_told_at_once_that_a_forced_removal_has_brought_a_majority() -> None:
+    cluster = formed("ab")
+    kill(cluster, "b")
+    assert not acts(cluster, "a")
+    cluster.cores["a"].command(ChangeRoster(change=RemoveDaemon("b"), forced=True))
+    cluster.run(0.5)
+    assert acts(cluster, "a")
+
+
+def test_votes_are_counted_one_at_a_time_and_decide() -> None:
+    cluster = formed("abc", SetVotes("a", 3), SetVotes("b", 0))
+    assert held(cluster, "c") == {"a": 3, "b": 0, "c": 1}
+    cluster.isolate("a", "bc")
+    cluster.run(2.0)
+    assert [acts(cluster, name) for name in "abc"] == [True, False, False]
