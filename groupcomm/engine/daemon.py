@@ -114,7 +114,7 @@ class DaemonCore:
         self._output = Output([])  # the output of the present step
         self._now = now
         self._stalls = Stalls(config.timing.token_timeout_s)
-        self._regain_at = inf  # when the next view is sought, which has a majority by the roster
+        self._regain_at = inf  # when a view is sought that tells of the roster, at the latest
         self.drain = Drain(self.sessions)
         self.leaving = Leaving(config.leave_timeout_s)
         self.membership = Membership(
@@ -486,13 +486,22 @@ class DaemonCore:
         else:
             self.membership.comparison.hold_roster()
         if self.view_state is not None and self.membership.state is _OPERATIONAL:
-            self.view_state.use_roster(self.config, self._now)
-            names = [daemon.name for daemon in self.view_state.view.daemons]
-            gained = not self.view_state.majority and self.config.has_majority(names)
-            self._regain_at = self._now + self.config.timing.token_timeout_s if gained else inf
+            self._adapt(self.view_state)
+
+    def _adapt(self, state: ViewState) -> None:
+        """Have a view use the roster, and seek another one if programs have to be told of it.
+
+        They are told by views that a majority was gained, and that votes decide from now on: else
+        one that sees views only of before and after the votes would take few for no majority.
+        """
+        state.use_roster(self.config, self._now)
+        gained = self.config.has_majority([daemon.name for daemon in state.view.daemons])
+        told = state.by_votes or self.config.roster.is_plain
+        news = gained and not (state.majority and told)
+        self._regain_at = self._now + self.config.timing.token_timeout_s if news else inf
 
     def _go_on_regaining(self) -> None:
-        """Seek a view that has the majority which the roster has brought, once all use it."""
+        """Seek a view that tells programs what the roster has brought, once all use it."""
         if self.membership.others_say(differ=False) or self._now >= self._regain_at:
             self._regain_at = inf
             self.membership.gather(GatherReason.ROSTER_CHANGED, self._now)
@@ -553,7 +562,7 @@ class DaemonCore:
         )
         self.sessions.room = self._segments.begin_view(view)
         if self.config is not agreed_with:
-            self.view_state.use_roster(self.config, self._now)
+            self._adapt(self.view_state)
         self._begun = True
         self._update_near()
         return self.view_state

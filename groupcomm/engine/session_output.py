@@ -151,6 +151,7 @@ class SessionOutput:
         causes_frames: the CAUSES frames, and the connections that asked for them.
         principals: the connections that asked for senders' principals.
         origins: the connections that asked which daemons came together.
+        by_votes: whether votes decided who may act in this view, or in the one before it.
         block_s: the seconds for which a session may make all senders wait.
         now: the time of this step.
         frames: the frames that were delivered in this step, or since it was allowed more, with
@@ -178,6 +179,7 @@ class SessionOutput:
         self.causes_frames = CausesFrames()
         self.principals: set[int] = set()
         self.origins: set[int] = set()
+        self.by_votes = False
         self.block_s = block_s
         self.now = 0.0
         self.frames = self.earlier_frames = 0
@@ -302,9 +304,16 @@ class SessionOutput:
     # ---- for the groups ----
 
     def came_from(self, origins: Callable[[], Mapping[str, int]]) -> None:
-        """Send the sessions that asked which daemons came together into this view."""
-        if self.origins:
-            self.fan_out(sorted(self.origins), (encode_origins(origins()),))
+        """Send the sessions that asked which daemons came together into this view.
+
+        Clients that do not know votes take those that did not come along for too few to have acted:
+        where votes decide they are told nothing, and have to take all for others.
+        """
+        asked = sorted(self.origins)
+        if self.by_votes:
+            asked = [number for number in asked if self.by_connection[number].knows_votes]
+        if asked:
+            self.fan_out(asked, (encode_origins(origins()),))
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Send a bundle to sessions, in as many steps as it takes; it is encoded once for all."""

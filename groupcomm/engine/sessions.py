@@ -166,6 +166,7 @@ class LocalSessions:
         readers: bool,
     ) -> None:
         """Begin a view: `table` resolves names; for the rest see Subscriptions."""
+        self.output.by_votes = view.by_votes or (self._view is not None and self._view.by_votes)
         self._view = view
         self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several, readers=readers)

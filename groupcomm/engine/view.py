@@ -105,6 +105,7 @@ class ViewState:
         key: the view's key.
         several: whether it has several rings, and so links.
         majority: whether its members may act for all; None if that is unknown.
+        by_votes: see `DaemonView.by_votes`.
         delays_us: the delays of its links by which routes are compared now; see View.
     """
 
@@ -121,7 +122,7 @@ class ViewState:
         by_votes: bool,
     ) -> None:
         starts, self.view, self.key = config.starts, view, view.key
-        self.majority, self._by_votes = majority, by_votes
+        self.majority, self.by_votes = majority, by_votes
         self._me = me
         self._parts, self._config = parts, config
         self._own_ring = view.ring_of[me]
@@ -227,7 +228,7 @@ class ViewState:
         names = tuple(daemon.name for daemon in view.daemons)
         table = self.delivery.groups.table
         self._sessions.begin(
-            DaemonView(id=view.id, daemons=names, majority=self.majority, by_votes=self._by_votes),
+            DaemonView(id=view.id, daemons=names, majority=self.majority, by_votes=self.by_votes),
             table,
             (table.local.keys() | table.reading.keys()) if self.several else (),
             several=self.several,

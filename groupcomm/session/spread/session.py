@@ -223,6 +223,7 @@ class SpreadSession:
     def hello(self) -> bytes:
         """Return the frame with which it asks the daemon to be admitted."""
         wishes = Capability.REFUSALS | Capability.DIFFERENCES | Capability.CONTINUED
+        wishes |= Capability.VOTES
         wishes |= Capability.ORIGINS if self._handshake.wants_views else Capability.NO_VIEWS
         return encode_hello(self._user, wishes)
 

@@ -4,9 +4,13 @@ import pytest
 
 from groupcomm.config.roster import AddDaemon, RemoveDaemon, RosterChange
 from groupcomm.config.votes import Policy, SetPolicy, SetVotes
-from groupcomm.engine import ChangeRoster, EndReason
+from groupcomm.engine import ChangeRoster, ClientBytes, ClientOpened, EndReason
 from groupcomm.errors import LocalProtocolError
-from tests.groupcomm.engine.cluster import Cluster
+from groupcomm.events import DaemonView
+from groupcomm.session.client_session import ClientSession
+from groupcomm.session.frames import Capability, encode_hello
+from groupcomm_client.continuity import Continuity
+from tests.groupcomm.engine.cluster import PLENTY, Cluster, Program
 
 ORDERLY = SetPolicy(Policy(orderly=True))
 TIE_A = SetPolicy(Policy(tie_breaker="a"))
@@ -201,6 +205,35 @@ def test_programs_are_told_at_once_that_a_forced_removal_has_brought_a_majority(
     cluster.cores["a"].command(ChangeRoster(change=RemoveDaemon("b"), forced=True))
     cluster.run(0.5)
     assert acts(cluster, "a")
+
+
+def test_programs_are_told_at_once_that_votes_decide() -> None:
+    cluster = formed("abc")
+    program = cluster.connect("c", "u")
+    cluster.cores["a"].command(ChangeRoster(change=ORDERLY))
+    cluster.run(0.5)
+    first, last = (each for each in program.events if isinstance(each, DaemonView))
+    assert (first.by_votes, last.by_votes) == (False, True)
+    assert last.daemons == ("a", "b", "c")
+
+
+def test_a_client_that_does_not_know_votes_is_not_told_that_few_did_not_come_along() -> None:
+    """It would take one of two for too few to have acted; its daemon was away, and a has."""
+    cluster = formed("ab", TIE_A)
+    programs = [cluster.connect("b", "u", origins=True), Program(cluster.cores["b"], "old")]
+    programs[1].session = ClientSession("old", origins=True)
+    programs[1].session.pop_output(PLENTY)
+    cluster.programs.append(programs[1])
+    cluster.step("b", [], [ClientOpened(programs[1].connection, "")])
+    hello = encode_hello("old", Capability.ORIGINS)
+    cluster.step("b", [], [ClientBytes(programs[1].connection, hello)])
+    cluster.run(0.1)
+    start(cluster, "a")
+    for program, together in zip(programs, (("b",), None), strict=True):
+        views = [each for each in program.events if isinstance(each, DaemonView)]
+        assert (views[-1].majority, views[-1].together) == (True, together)
+        continuity = Continuity()
+        assert [continuity.is_broken_by(view) for view in views][-1]
 
 
 def test_votes_are_counted_one_at_a_time_and_decide() -> None:

@@ -79,6 +79,11 @@ class VerificationHost(SimulatedHost):
         if not self.is_taken:
             super().boot()
 
+    def start_clone(self, *, hears: bool = True) -> None:
+        """Start a copy of the daemon, unless it may have enough votes alone: both would act."""
+        if not self._wide.votes:
+            super().start_clone(hears=hears)
+
     def start_process(self, disk: Disk, start: Start) -> SimulatedProcess:
         """Start a daemon with a disk; its start is counted there."""
         process = super().start_process(disk, start)
