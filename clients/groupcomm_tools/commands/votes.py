@@ -73,7 +73,10 @@ def _policy(options: argparse.Namespace) -> int:
         raise ChangeFailed("nothing to change: give --orderly or --tie-breaker")
 
     def is_in_force(found: dict[str, Any]) -> bool:
-        return all(found["policy"][key] == value for key, value in wanted.items())
+        even = sum(entry["held"] for entry in found["daemons"]) % 2 == 0
+        waits = wanted.get("tie_breaker") and even and not options.force
+        same = all(found["policy"][key] == value for key, value in wanted.items())
+        return same and (found["settled"] or not waits)
 
     with connect_blocking(options) as connection:
         asked = {**wanted, "force": options.force}
