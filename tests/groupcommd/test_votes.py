@@ -84,6 +84,21 @@ async def test_of_two_daemons_the_tie_breaker_goes_on_when_the_other_is_lost() -
         await does_not_enter(cluster, "b")
 
 
+async def test_of_two_daemons_and_a_witness_any_one_may_be_lost() -> None:
+    async with running("abw") as cluster:
+        for lost in "abw":
+            cluster[lost].kill()
+            for name in "ab".replace(lost, ""):
+                await enters(cluster, name)
+            await cluster[lost].start()
+            await cluster.settle("abw")
+        cluster["a"].kill()
+        cluster["w"].kill()
+        await does_not_enter(cluster, "b")
+        await cluster["w"].start()
+        await enters(cluster, "b")
+
+
 async def test_votes_are_given_and_listed() -> None:
     async with running("ab") as cluster:
         await ask(cluster, "a", "votes", "a", 2)

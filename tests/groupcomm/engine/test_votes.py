@@ -207,6 +207,43 @@ def test_programs_are_told_at_once_that_a_forced_removal_has_brought_a_majority(
     assert acts(cluster, "a")
 
 
+@pytest.mark.parametrize("lost", ["a", "b", "w"])
+@pytest.mark.parametrize("after_ms", range(0, 40, 8))
+def test_of_two_daemons_and_a_witness_any_one_is_lost_and_the_others_act_within_2_s(
+    lost: str, after_ms: int
+) -> None:
+    cluster = formed("abw")
+    cluster.run(after_ms / 1000)
+    left, at = "abw".replace(lost, ""), cluster.now
+    cluster.isolate(left, lost)
+    while not all(cluster.members(name) == left and acts(cluster, name) for name in left):
+        cluster.run(0.01)
+        assert cluster.now - at < 2.0
+    cluster.run(2.0)
+    assert not acts(cluster, lost)
+    cluster.cut = set()
+    cluster.run(2.0)
+    assert all(acts(cluster, name) for name in "abw")
+
+
+def test_a_witness_that_both_sides_reach_one_after_the_other_serves_the_last_one_alone() -> None:
+    cluster = formed("abw")
+    for acting, other in (("a", "b"), ("b", "a"), ("a", "b")):
+        cluster.isolate(acting + "w", other)
+        cluster.run(2.0)
+        assert (acts(cluster, acting), acts(cluster, other)) == (True, False)
+
+
+def test_a_daemon_alone_waits_for_the_witness_whatever_that_has_forgotten() -> None:
+    cluster = formed("abw")
+    kill(cluster, "w")
+    kill(cluster, "a")
+    assert not acts(cluster, "b")
+    cluster.start("w", restarts=1, random_id=7)  # its disk is empty
+    cluster.run(2.0)
+    assert acts(cluster, "b")
+
+
 def test_programs_are_told_at_once_that_votes_decide() -> None:
     cluster = formed("abc")
     program = cluster.connect("c", "u")
