@@ -154,6 +154,8 @@ class CoreConfig:
         segmented_limit: the bytes of a packet that may travel in segments, before sealing, in views
             of one ring whose daemons all join segments; 0: no packet does.
         most_rings: the most rings of a view, and so the most sites; tests lower it.
+        few_daemons: up to so many daemons, joins are passed on at once and messages about views are
+            said in full, which is quicker; with more, what that costs counts. Tests lower it.
         site_names: the names of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
         leave_timeout_s: after this time a daemon leaves even if it could not do so in order.
@@ -175,6 +177,7 @@ class CoreConfig:
     packet_limit: int = 1340
     segmented_limit: int = 0
     most_rings: int = MAX_RINGS
+    few_daemons: int = 16
     suite: int = 1
     timing: Timing = attrs.field(factory=Timing)
     windows: Windows = attrs.field(factory=Windows)

@@ -79,10 +79,13 @@ SEGMENTS: Final = 1 << 4
 VOTES: Final = 1 << 5
 """The feature of daemons that can read rosters with votes and a policy (config/votes.py)."""
 
+DIGESTS: Final = 1 << 6
+"""The feature of daemons that read digests in place of daemons heard, and of proposals."""
+
 SPOKEN: Final = Versions(
     lowest=1,
     highest=PACKED,
-    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS | VOTES,
+    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS | VOTES | DIGESTS,
 )
 """The versions and features of this release."""
 
@@ -93,6 +96,7 @@ FEATURES: Final[Mapping[int, str]] = {
     CARRIED: "carried",
     SEGMENTS: "segments",
     VOTES: "votes",
+    DIGESTS: "digests",
 }
 """The names of features, by their bits."""
 

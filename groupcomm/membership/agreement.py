@@ -29,7 +29,7 @@ from groupcomm.membership.context import OldView
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
 from groupcomm.membership.recovery import Recovery
-from groupcomm.wire.membership import Commit, Join, Proposal, Repair
+from groupcomm.wire.membership import Commit, ControlMessage, Join, Proposal, Repair
 
 QUICK_REPEATS: Final = 4
 """A commit is repeated this many times at the same interval; from then on intervals grow."""
@@ -80,6 +80,15 @@ def check_commit(commit: Commit, peer: PeerDaemon) -> None:
         commit.attempt,
     ):
         raise ProtocolViolation("commit", "a daemon commits to a view that it is not in")
+
+
+def note_commit(
+    peer: PeerDaemon, commit: ControlMessage, sequence: int, direct: bool, now: float
+) -> None:
+    """Note a commit that came before its proposal was known, unless a later one has come."""
+    if isinstance(commit, Commit) and peer.is_latest(commit, sequence, now, own=direct):
+        check_commit(commit, peer)
+        peer.commit = commit
 
 
 def joins_of(

@@ -14,6 +14,7 @@ from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
+from groupcomm.membership.held_joins import HeldJoins
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.trust import Trust
 from groupcomm.security.layout import WINDOW
@@ -35,11 +36,16 @@ MOST_AT_ONCE: Final = 2 * MOST_BEHIND
 MOST_PER_S: Final = 10**6
 """No daemon sends more, so after a jump new messages can be told from late ones."""
 
-_DIRECT: Final = frozenset((ControlKind.BEACON,))
+_DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.SHORT_BEACON, ControlKind.ASK))
 """The kinds of messages that are never passed on."""
+
+_JOINS: Final = frozenset((ControlKind.JOIN, ControlKind.SHORT_JOIN))
 
 Accept = Callable[[PeerDaemon, ControlMessage, int, bool, float], None]
 """Accepts a message: (its origin, the message, its sequence, whether it came directly, now)."""
+
+Restore = Callable[[PeerDaemon, ControlMessage, int, bool, float], ControlMessage | None]
+"""Returns a message in full, if it can be: (as `Accept`)."""
 
 LookAt = Callable[[PeerDaemon, ControlMessage, float], None]
 """Looks at a message: (its origin, the message, now)."""
@@ -52,11 +58,13 @@ class ControlReceiver:
         flood: assembles messages, and passes them on.
         detector: knows the present daemons.
         trust: knows the daemons that are left out.
+        restore: returns in full what was said in short; None if it has to come again.
         accept: accepts a message that counts.
         look_at: looks at a message of a daemon whose settings differ.
 
     Attributes:
         gather_began_at: the time at which this daemon began to look for a view.
+        held: the joins that are passed on later.
     """
 
     __slots__ = (
@@ -66,8 +74,10 @@ class ControlReceiver:
         "_look_at",
         "_news",
         "_peers",
+        "_restore",
         "_trust",
         "gather_began_at",
+        "held",
     )
 
     def __init__(
@@ -75,7 +85,7 @@ class ControlReceiver:
         flood: Flood,
         detector: FailureDetector,
         trust: Trust,
-        *,
+        restore: Restore,
         accept: Accept,
         look_at: LookAt,
     ) -> None:
@@ -83,10 +93,12 @@ class ControlReceiver:
         self._detector = detector
         self._peers = detector.peers
         self._trust = trust
+        self._restore = restore
         self._accept = accept
         self._look_at = look_at
         self._news = False
         self.gather_began_at = -inf
+        self.held = HeldJoins(flood, detector)
 
     def pop_news(self) -> bool:
         """Return, once, whether a daemon was heard for the first time since then."""
@@ -104,6 +116,8 @@ class ControlReceiver:
                 return False
         if peer.heard_at < self.gather_began_at:
             self._news = True
+        if now - peer.heard_at > self._detector.fresh_s:
+            peer.heard_from = now
         peer.heard_at = now
         return True
 
@@ -151,9 +165,10 @@ class ControlReceiver:
             text = f"{packet.sequence} is too far ahead of {window.highest}"
             raise ProtocolViolation("sequence", text)
         if packet.kind not in _DIRECT:
-            self._flood.pass_on(
-                packet, self._detector.pass_on_targets(peer, sender, packet.kind, now)
-            )
+            targets = self._detector.pass_on_targets(peer, sender, packet.kind, now)
+            if packet.kind in _JOINS:
+                targets = self.held.hold(packet, peer, sender, targets, now)
+            self._flood.pass_on(packet, targets)
         if not own:
             peer.mentioned_at = now
         body = self._flood.assemble(packet, window, own=own)
@@ -165,7 +180,10 @@ class ControlReceiver:
                 peer.on_passed_on(packet.sequence, now)
             if packet.kind not in KNOWN_KINDS:
                 return  # a later release may have others, and sends them to all that listen
-            message = decode_message_untrusted(packet.kind, body)
+            said = decode_message_untrusted(packet.kind, body)
+            message = self._restore(peer, said, packet.sequence, own, now)
+            if message is None:
+                return
             if self._detector.comparison.admits(peer, message, now):
                 self._accept(peer, message, packet.sequence, own, now)
             else:

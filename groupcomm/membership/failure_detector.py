@@ -18,17 +18,18 @@ timeout after its former start at most, whatever others remember of it. Nobody h
 anything, so nobody can end it by a lie.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
+from groupcomm.membership.pace import are_few, paced
 from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
 from groupcomm.membership.reservation import SLOW_S, Reservation
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon, ControlKind, Join, spoken_of
+from groupcomm.wire.membership import Beacon, ControlKind, ControlMessage, Join, spoken_of
 
 ANSWER_INTERVAL_S = 0.02
 """The least time between two notices to a daemon that does not know that it is heard."""
@@ -65,6 +66,7 @@ class FailureDetector:
         comparison: the comparison of their settings with those of this daemon.
         reservation: the view counters of this daemon.
         silence_due: the time at which a watched daemon may have been silent for too long.
+        fresh_s: the seconds for which a datagram shows that its daemon is heard.
     """
 
     def __init__(
@@ -114,6 +116,11 @@ class FailureDetector:
         self.listed = {daemon_number(n): n for n in config.daemons if n != self._name}
         former = {daemon_number(n): n for n in config.former if n != self._name}
         self._names = {**former, **self.listed}
+        self._sites = {daemon_number(n): at for at, site in enumerate(config.sites) for n in site}
+        self._linked = {frozenset(link[:2]) for link in config.link_delays_us}
+        timing, self._are_few = config.timing, are_few(config)
+        self._say_s = paced(config).repeat_s / 2
+        self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
 
     # ---- the daemons that are there ----
 
@@ -193,6 +200,16 @@ class FailureDetector:
 
     # ---- which daemons hear which ----
 
+    def heard_directly(self, since: float, now: float) -> Iterator[tuple[str, bool, bool]]:
+        """Yield the facts for choosing among networks, for each other daemon with a known name.
+
+        These are its name, whether a datagram of it came with the step at `now`, and whether it has
+        said since `since` that it hears this daemon.
+        """
+        for peer in self.peers.values():
+            if peer.name is not None:
+                yield peer.name, peer.heard_at == now, peer.hears(self.key, since)
+
     def heard_since(self, since: float) -> tuple[tuple[int, int], ...]:
         """Return number and random id of the daemons heard directly since a time, sorted.
 
@@ -203,7 +220,7 @@ class FailureDetector:
 
     def fresh_since(self, now: float) -> float:
         """Return the time since when a datagram shows that its daemon is still heard."""
-        return now - HEARD_BEACONS * self._timing.beacon_interval_s - self._timing.longest_delay_s
+        return now - self.fresh_s
 
     def pass_on_targets(self, origin: PeerDaemon, sender: int, kind: int, now: float) -> list[int]:
         """Return the daemons that may not hear a message's origin, and so need it passed on.
@@ -229,6 +246,46 @@ class FailureDetector:
             and not (peer.hears(origin.key, since) and (mutual is None or peer.key in mutual))
         ]
 
+    def all_read(self, feature: int, now: float) -> bool:
+        """Return whether all daemons that are there have a feature, and can answer this one.
+
+        Not if there are none. One that only others hear cannot, nor one that has had the time to
+        say that it hears this daemon, and does not.
+        """
+        since, key, found = now - self.fresh_s, self.key, False
+        for peer in self.peers.values():
+            if peer.left or (peer.heard_at < since and peer.mentioned_at < since):
+                continue
+            found = True
+            if peer.heard_at < since or peer.versions is None:
+                return False
+            if not peer.versions.features & feature:
+                return False
+            beacon = peer.beacon
+            if beacon is not None and peer.beacon_at >= since and key in beacon.heard:
+                continue  # the usual case
+            if not peer.hears(key, since) and now >= self.silence_counts_at(peer, key[0]):
+                return False
+        return found
+
+    def silence_counts_at(self, origin: PeerDaemon, target: int) -> float:
+        """Return the time from which a daemon that does not say that it hears another does not.
+
+        Once both are heard here, each has had the time to hear the other and to say so. No path is
+        expected between sites without a link, where links are configured. Few daemons wait for none
+        of this: passing on at once costs them little, and saves the wait.
+        """
+        if self._are_few:
+            return -inf
+        sites = (self._sites.get(origin.number), self._sites.get(target))
+        if sites[0] != sites[1] and self._linked and frozenset(sites) not in self._linked:
+            return -inf
+        way_s = self._timing.longest_delay_s if sites[0] != sites[1] else 0.0
+        wait_s = self._say_s + way_s
+        there = self.peers.get(target)
+        from_ = origin.heard_from if there is None else max(origin.heard_from, there.heard_from)
+        return from_ + wait_s
+
     def unreached(self, number: int, incarnation: Incarnation) -> PeerDaemon | None:
         """Return a daemon whose packets may not arrive here, though it is heard; or None.
 
@@ -252,6 +309,10 @@ class FailureDetector:
         """Notify a daemon that it is heard, if it does not know."""
         if self._may_answer(peer, now):
             self._flood.send_to(peer.name or "", self.make_beacon(view, now))
+
+    def send_to(self, name: str, message: ControlMessage) -> None:
+        """Send to one daemon."""
+        self._flood.send_to(name, message)
 
     # ---- disks ----
 

@@ -178,12 +178,14 @@ class Gather:
         started: the time at which it began.
         members: the daemons of the view as known now, by number.
         news: something came that may change them.
-        is_join_stale: the last join does not yet name the daemons that this one hears.
+        stale_from: the time from which to send a join, as the last one does not name the daemons
+            that this one hears; inf if it does.
         paused: whether it began because the daemon had been paused.
         apart: the daemons that are heard and share no version with the members.
         separated: the daemons that are heard and for which there is no room, by number and random
             id.
         due: the time at which the findings are computed again in any case.
+        look_at: the time from which news is looked at: where daemons are many it comes together.
     """
 
     __slots__ = (
@@ -191,6 +193,7 @@ class Gather:
         "_awaited",
         "_calm_s",
         "_changed_at",
+        "_gap_s",
         "_kept",
         "_late",
         "_meet_until",
@@ -206,11 +209,12 @@ class Gather:
         "_wait_s",
         "apart",
         "due",
-        "is_join_stale",
+        "look_at",
         "members",
         "news",
         "paused",
         "separated",
+        "stale_from",
         "started",
     )
 
@@ -225,6 +229,7 @@ class Gather:
         met_at: float = -inf,
         view: View | None = None,
         room: Room = PLENTY,
+        crowd: float = 1.0,
     ) -> None:
         """Begin.
 
@@ -239,13 +244,15 @@ class Gather:
                 each other.
             view: the old view, if there was one.
             room: the limit on rings.
+            crowd: the factor by which joins are rarer, see `crowd_of`.
         """
         told = reason in (GatherReason.MEMBER_GATHERS, GatherReason.MEMBER_LEFT)
         self._timing = timing
-        stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
+        stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         self._wait_s = max(wait_s, timing.gather_wait_s) * stretched
         self._room = room
+        self._gap_s = MIN_GAP_S * crowd
         self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets fewer messages
         # As long after the first failure, and longer after each: where paths take longer than the
         # timing says, two sites may each give up an agreement because the other begins anew.
@@ -255,19 +262,18 @@ class Gather:
         self._all_mutual = False
         self._awaited: set[int] = set()  # the daemons that members hear
         self._kept: list[tuple[int, bytes]] = []  # packets of the old view, each with its sender
-        self._meet_until = -inf
+        self._meet_until, self.stale_from = -inf, inf
         self._round_s = 2.1 * timing.longest_delay_s
         self._needed = 0  # the mark that a view with all heard daemons needs
         self._short = False  # whether the disk of this daemon does not hold that mark yet
         self._since = now  # from this time the other daemons have time to answer
         self.started = now
-        self.due = now
+        self.due, self.look_at = now, -inf
         self.members: frozenset[int] = frozenset()
         self.apart: frozenset[int] = frozenset()
         self.separated: dict[tuple[int, int], Separated] = {}
         self._no_room: frozenset[int] = frozenset()
         self.news = True
-        self.is_join_stale = False
         self.paused = reason is GatherReason.PAUSED
         self._late = LateMembers(timing, view, now, paused=self.paused)
         if now < met_at + self._round_s:
@@ -279,10 +285,18 @@ class Gather:
         An attacker who replays old datagrams can cause this, too; so only one round trip is granted
         in all.
         """
-        self.is_join_stale = True
+        self.note_stale(now)
         if self._meet_until == -inf:
             self._wait_s += self._round_s
         self._meet_until = now + self._round_s
+
+    def note_stale(self, now: float) -> None:
+        """Note that the last join does not name the daemons that this one hears."""
+        self.stale_from = min(self.stale_from, self._later(now))
+
+    def _later(self, now: float) -> float:
+        """Return the time for what may wait, as more may come where there are many daemons."""
+        return now + self._gap_s - MIN_GAP_S if self._gap_s > MIN_GAP_S else -inf
 
     def keep(self, sender: int, packet: bytes) -> None:
         """Keep a packet of the old view, whose sender has committed before this daemon."""
@@ -311,6 +325,7 @@ class Gather:
             The proposal; None if this disk allows no view yet.
         """
         timing = self._timing
+        self.look_at = self._later(now)
         since = now - FRESH_REPEATS * self._repeat_s - timing.longest_delay_s
         me = start.daemon.number
         rows = {(me, start.incarnation.random_id): frozenset(own.heard)}
@@ -319,7 +334,7 @@ class Gather:
         for peer in peers.values():
             join = peer.join
             if join is not None and peer.join_at >= since and not peer.left:
-                rows[peer.key] = frozenset(join.heard)
+                rows[peer.key] = peer.row
                 who[peer.number] = (peer.incarnation, join.attempt)
                 joins[peer.number] = join
         numbers = {
@@ -343,7 +358,8 @@ class Gather:
         if seats != self._seats:
             self.members, self._seats = members, seats
             self._changed_at = now
-        self._awaited = {other for m in members for other, _ in rows[m, who[m][0].random_id]}
+        heard = frozenset().union(*(rows[m, who[m][0].random_id] for m in members))
+        self._awaited = {other for other, _ in heard}
         self._late.note(joins, self._awaited, now)
         self._all_mutual = all(mutual[m] >= members - {m} for m in members)
         looks = (
@@ -410,9 +426,15 @@ class Gather:
 
     def may_send(self, sent_at: float, now: float) -> bool:
         """Return whether it is time for the next join."""
-        return now >= sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
+        return now >= self._join_due(sent_at)
+
+    def _join_due(self, sent_at: float) -> float:
+        """Return the time of the next join: more may change soon where there are many daemons."""
+        if self.stale_from == inf:
+            return sent_at + self._repeat_s
+        return max(sent_at + self._gap_s, self.stale_from)
 
     def deadline(self, sent_at: float) -> float:
         """Return the time of the next act of gathering."""
-        repeat = sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
-        return min(repeat, self.due)
+        look_at = self.look_at if self.news and self.look_at > -inf else inf
+        return min(self._join_due(sent_at), self.due, look_at)

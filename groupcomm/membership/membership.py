@@ -16,7 +16,7 @@ collects the state.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from types import MappingProxyType
 
@@ -30,6 +30,7 @@ from groupcomm.membership.agreement import (
     Isolation,
     check_commit,
     joins_of,
+    note_commit,
 )
 from groupcomm.membership.context import MembershipContext, MembershipProbe, OldView
 from groupcomm.membership.control_receiver import ControlReceiver
@@ -39,16 +40,19 @@ from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
 from groupcomm.membership.late import alive_s
 from groupcomm.membership.leave import LeaveSchedule
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
+from groupcomm.membership.pace import are_few, crowd_of, paced
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.room import Room
+from groupcomm.membership.short_forms import ShortForms
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.membership.status import MembershipStatus, protocol_status
-from groupcomm.membership.trust import MAX_NEWS, Trust
+from groupcomm.membership.trust import MAX_NEWS, Trust, forgotten_starts
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
     Beacon,
     Commit,
+    ControlKind,
     ControlMessage,
     Join,
     Leave,
@@ -58,16 +62,6 @@ from groupcomm.wire.membership import (
     Repair,
     RosterNotice,
 )
-
-
-def _forgotten(peer: PeerDaemon, over: Incarnation) -> str:
-    """Return the line for the log about a start that has not counted the one before it."""
-    return (
-        f"{peer.label} has counted {peer.incarnation.restarts} starts, and its start before this"
-        f" one {over.restarts}: its state folder was lost, restored from a backup, or copied from"
-        " another host; if it was copied, give one of the two daemons another name and an empty"
-        " folder"
-    )
 
 
 class Membership:
@@ -94,6 +88,7 @@ class Membership:
         flood: the messages to be sent.
         peers: the other daemons that it knows of, by number.
         comparison: compares other daemons' settings with its own.
+        heard: yields the facts for choosing among networks; see FailureDetector.
         trust: knows the daemons that are left out because they break the protocol.
         news: lines for the log, the oldest first.
         on_datagram: is called with every datagram; see ControlReceiver.
@@ -112,7 +107,7 @@ class Membership:
         on_roster: Callable[[RosterNotice, float], bool],
     ) -> None:
         self._config = config
-        self._timing = config.timing
+        self._timing = paced(config)
         self._start = start
         self._me = start.daemon.number
         self._context = context
@@ -124,21 +119,15 @@ class Membership:
         self._reservation = reservation
         self._room = Room(config)
         self.flood = Flood(config, start)
-        self._detector = FailureDetector(
-            config,
-            start,
-            self.flood,
-            reservation,
-            self._on_restart,
-            self._highest_used,
-        )
+        told = self._on_restart, self._highest_used
+        self._detector = FailureDetector(config, start, self.flood, reservation, *told)
         self.peers = self._detector.peers
-        self.comparison = self._detector.comparison
+        self.comparison, self.heard = self._detector.comparison, self._detector.heard_directly
         self.trust = Trust()
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
-        self._receiver = ControlReceiver(
-            self.flood, self._detector, self.trust, accept=self._on_message, look_at=self._look_at
-        )
+        self._short = ShortForms(config, self._detector, self._own_proposal, self._latest)
+        told_of = self._short.restore, self._on_message, self._look_at
+        self._receiver = ControlReceiver(self.flood, self._detector, self.trust, *told_of)
         self.on_datagram = self._receiver.on_datagram
         self.state = MembershipState.GATHER
         self.reasons: Counter[GatherReason] = Counter()
@@ -151,7 +140,7 @@ class Membership:
         self._isolation = Isolation()
         self._schedule = CommitSchedule(self._timing)
         self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
-        self._operational = OperationalPhase(self._timing, self.flood, self._detector)
+        self._operational = OperationalPhase(self._timing, self.flood, self._detector, self._short)
         self._leave = LeaveSchedule()
         self._overtaken = False  # a member has gone on from the view that is agreed to here
         self._agreed_with: CoreConfig | None = None  # from when the end of the old view has begun
@@ -164,18 +153,6 @@ class Membership:
     def gathered_at(self) -> float:
         """Return the time at which this daemon last began to gather."""
         return self._gather.started
-
-    def heard(self, since: float, now: float) -> Iterator[tuple[str, bool, bool]]:
-        """Yield the facts for choosing among networks, for each other daemon with a known name.
-
-        These are its name, whether a datagram of it came with the step at `now`, and whether it has
-        said since `since` that it hears this daemon.
-        """
-        daemon = self._start.daemon
-        me = (daemon.number, daemon.incarnation.random_id)
-        for peer in self.peers.values():
-            if peer.name is not None:
-                yield peer.name, peer.heard_at == now, peer.hears(me, since)
 
     @property
     def no_room(self) -> tuple[str, ...]:
@@ -216,7 +193,7 @@ class Membership:
         if over is not None:
             self._forget(number, over)
             if peer.incarnation.restarts <= over.restarts:
-                self.news.append(_forgotten(peer, over))
+                self.news.append(forgotten_starts(peer, over))
         is_member = agreement is not None and agreement.has_other_start_of(peer)
         gathers = self.state is MembershipState.GATHER
         if is_member or (gathers and self._own_join.latest.counter < self._reservation.used):
@@ -244,9 +221,8 @@ class Membership:
             self._receiver.on_control(packet, sender, now)
 
     def _on_links(self, peer: PeerDaemon, links: Links, now: float) -> None:
-        if self.state is MembershipState.OPERATIONAL and not self._operational.on_links(
-            peer, links, now
-        ):
+        operational = self.state is MembershipState.OPERATIONAL
+        if operational and not self._operational.on_links(peer, links, now):
             self.gather(GatherReason.PATH_LOST, now)
 
     def _on_message(
@@ -255,7 +231,8 @@ class Membership:
         if isinstance(message, Repair):
             self._on_repair(peer, message, now)
         elif isinstance(message, RosterNotice):
-            self._on_roster(peer, message, now)
+            if self._ask_roster(message, now):
+                self.comparison.on_superseded_roster(peer, now)
         elif isinstance(message, Leave):
             peer.leave(sequence, now, own=direct)
             self._on_leave(peer, now)
@@ -264,10 +241,22 @@ class Membership:
                 self._on_join(peer, message, direct, now)
             elif isinstance(message, Commit):
                 self._on_commit(peer, message, now)
+                self._short.release(message.proposal, self._on_message, now)
             elif isinstance(message, Links):
                 self._on_links(peer, message, now)
             elif isinstance(message, Beacon) and direct:
                 self._on_beacon(peer, message, now)
+
+    def _latest(self, kind: int, now: float) -> ControlMessage | None:
+        """Return the latest message of a kind, for a daemon that asks."""
+        operational = self.state is MembershipState.OPERATIONAL
+        if kind == ControlKind.JOIN and not operational:
+            return self._own_join.latest
+        if kind == ControlKind.COMMIT and self._agreement is not None:
+            return self._agreement.commit(self._own_join.attempt, installed=operational)
+        if kind == ControlKind.BEACON and operational and self.view is not None:
+            return self._detector.make_beacon(self.view, now)
+        return None
 
     def _look_at(self, peer: PeerDaemon, message: ControlMessage, now: float) -> None:
         """Find out whether a member has left the view, from a message that says nothing else.
@@ -285,10 +274,6 @@ class Membership:
             self.gather(GatherReason.MEMBER_GATHERS, now)
         elif isinstance(message, Beacon) and message.counter > view.id.counter:
             self.gather(GatherReason.MEMBER_MOVED, now)
-
-    def _on_roster(self, peer: PeerDaemon, notice: RosterNotice, now: float) -> None:
-        if self._ask_roster(notice, now):
-            self.comparison.on_superseded_roster(peer, now)
 
     def _on_leave(self, peer: PeerDaemon, now: float) -> None:
         self._gather.news = True
@@ -365,11 +350,12 @@ class Membership:
     def use_config(self, config: CoreConfig, now: float) -> None:
         """Use these settings, with another roster, from now on."""
         self._config = config
-        self._timing = config.timing
+        self._timing = paced(config)
         self._room = Room(config)
         self.flood.use_config(config)
+        self._short.use_config(config)
         self._detector.use_config(config, now)
-        self._schedule = CommitSchedule(config.timing)
+        self._schedule = CommitSchedule(self._timing)
         if self.state is not MembershipState.OPERATIONAL and self._agreed_with is None:
             self.gather(GatherReason.ROSTER_CHANGED, now)  # the join names the old settings
 
@@ -399,6 +385,7 @@ class Membership:
                 self.trust.leave_out_unreached(self.peers[number], now)
         self.state, self._agreement, self._overtaken = MembershipState.GATHER, None, False
         self._reservation.note_used(self._context.used)
+        self._short.forget()
         self._receiver.gather_began_at = now
         past = None if old is None or self._isolation.is_isolated else old.past
         reading, clock = self._clock.read(now), 0 if old is None else old.clock
@@ -406,51 +393,51 @@ class Membership:
         self._probe.gathered(self._own_join.latest)
         jitter = (self._me >> self._own_join.attempt % 48 & 0xFF) / 256
         manner = self._backoff.factor, jitter
+        known = {"met_at": self._met_at, "crowd": crowd_of(self._config)}
         self._gather = Gather(
-            self._timing,
-            now,
-            *manner,
-            reason=reason,
-            met_at=self._met_at,
-            view=self.view,
-            room=self._room,
+            self._timing, now, *manner, reason=reason, view=self.view, room=self._room, **known
         )
         self._send_join(now)
 
     def _send_join(self, now: float) -> None:
         self._own_join.update()
         self._sent_at = now
-        self.flood.send_all(self._own_join.latest)
+        self.flood.send_all(self._short.shorten(self._own_join.latest, now))
 
     def on_met(self, now: float) -> None:
         """Send the last join again soon: others could not open it."""
         self._met_at = now
         self._gather.on_met(now)
 
+    def _own_proposal(self, now: float) -> Proposal | None:
+        """Return the proposal of this daemon, which others may have, too; None if it is alone."""
+        if self._agreement is not None:
+            return self._agreement.proposal
+        if self.state is not MembershipState.GATHER or self._isolation.is_isolated:
+            return None
+        return self._find_proposal(self.peers, now)
+
     def _find_proposal(self, peers: Mapping[int, PeerDaemon], now: float) -> Proposal | None:
         return self._gather.find_proposal(self._start, self._own_join.latest, peers, now)
 
     def _step_gather(self, now: float) -> None:
         gather = self._gather
-        if (
-            self._receiver.pop_news()
-            or gather.news
-            or now >= gather.due
-            or self._own_join.lacks_mark
-        ):
+        if self._receiver.pop_news():
+            self._short.clear_up()
+            gather.news = True
+        gather.news |= self._own_join.lacks_mark
+        if now >= gather.due or (gather.news and now >= gather.look_at):
             gather.news = False
-            gather.is_join_stale |= self._own_join.update()
+            if self._own_join.update():
+                gather.note_stale(now)
             if self._isolation.is_isolated:  # a view by itself comes before one with others
-                proposal, is_complete = (
-                    self._find_proposal({}, now),
-                    True,
-                )
+                proposal, is_complete = self._find_proposal({}, now), True
             else:
                 proposal = self._find_proposal(self.peers, now)
                 known = self.view, gather.started
                 expected = self._detector.expected(*known, paused=gather.paused)
                 is_complete = (
-                    not gather.is_join_stale
+                    gather.stale_from == inf
                     and gather.is_complete(expected, now)
                     and not gather.lacks_late(gather.members, self.peers, now)
                 )
@@ -458,7 +445,7 @@ class Membership:
                 self._commit(proposal, now)
                 return
         if gather.may_send(self._sent_at, now):
-            gather.is_join_stale = False
+            gather.stale_from = inf
             self._send_join(now)
             gather.news = True
         self.deadline = gather.deadline(self._sent_at)
@@ -470,13 +457,17 @@ class Membership:
         joins = joins_of(proposal, self._start, self._own_join.latest, self.peers)
         if joins is None:
             return
+        self._short.release(proposal, note_commit, now)
         here = (self._config, self._start, self._old, self.view)
         agreement = Agreement(*here, proposal=proposal, joins=joins, peers=self.peers)
         agreement.recovery.begun = self._agreement is not None and self._agreement.recovery.begun
         self._probe.committed(proposal, agreement.view, agreement.recovery.member_numbers)
         self._gather.replay_kept(agreement.recovery.receive)
         self.state, self._agreement, self._progress_at = MembershipState.COMMIT, agreement, now
-        self._repeat_commit(agreement, now)
+        if are_few(self._config):
+            self._repeat_commit(agreement, now)
+        elif not self._holds_all(agreement, now):  # else the step below says both in one message
+            self._send_commit(agreement, now)
         self._send_repairs(agreement, now)
         self._step_commit(now)
 
@@ -515,9 +506,8 @@ class Membership:
         elif not commit.installed:  # the daemon still asks, and the view is installed here
             self._operational.excuse(peer.number, now)
             if peer.name and agreement.are_mutual(peer.number):
-                self.flood.send_to(
-                    peer.name, agreement.commit(self._own_join.attempt, installed=True)
-                )
+                commit = agreement.commit(self._own_join.attempt, installed=True)
+                self.flood.send_to(peer.name, self._short.shorten(commit, now))
             elif now - self._sent_at >= self._timing.repeat_s:
                 self._send_commit(agreement, now)
 
@@ -552,12 +542,12 @@ class Membership:
         commit = agreement.commit(self._own_join.attempt, installed=installed)
         self._sent_at = now
         self._schedule.on_sent(commit, now)
-        self.flood.send_all(commit)
+        self.flood.send_all(self._short.shorten(commit, now))
 
     def _repeat_commit(self, agreement: Agreement, now: float) -> None:
         """Send again the messages that others may not have received."""
         if None in agreement.commits():
-            self.flood.send_all(self._own_join.latest)
+            self.flood.send_all(self._short.shorten(self._own_join.latest, now))
         self._send_commit(agreement, now)
 
     def _send_repairs(self, agreement: Agreement, now: float) -> None:
@@ -566,19 +556,24 @@ class Membership:
         for repair, numbers in agreement.next_repairs(now):
             self.flood.send_some(repair, numbers)
 
+    def _holds_all(self, agreement: Agreement, now: float) -> bool:
+        """Return whether this daemon may announce that it holds the recovered set, and has not."""
+        if agreement.recovered or not agreement.recovery.complete:
+            return False
+        return self._reservation.may_use(agreement.view.id.counter, now)
+
     def _step_commit(self, now: float) -> None:
         agreement = self._agreement
         assert agreement is not None
-        recovery, counter = agreement.recovery, agreement.view.id.counter
-        holds_all = not agreement.recovered and recovery.complete
-        if holds_all and self._reservation.may_use(counter, now):
+        recovery = agreement.recovery
+        if self._holds_all(agreement, now):
             if not recovery.is_sound():
                 self._go_on_alone(now)
                 self._step_gather(now)
                 return
             self.state = MembershipState.RECOVERED
             agreement.recovered = True
-            self._reservation.use(counter)  # others may install the view from here on
+            self._reservation.use(agreement.view.id.counter)  # others may install it from here on
             self._probe.recovered()
             recovery.accept_obligation()
             self._send_commit(agreement, now)
@@ -683,6 +678,9 @@ class Membership:
             return
         if now >= self.comparison.due:
             self.comparison.step(now)
+        held = self._receiver.held
+        if now >= held.due:
+            held.step(now)
         if self.state is MembershipState.GATHER:
             self._step_gather(now)
         elif self.state is not MembershipState.OPERATIONAL:
@@ -692,4 +690,4 @@ class Membership:
             and self._operational.owes_mark
         ):
             self._step_operational(now)
-        self.deadline = min(self.deadline, self.comparison.due)
+        self.deadline = min(self.deadline, self.comparison.due, held.due)

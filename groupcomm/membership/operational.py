@@ -19,6 +19,7 @@ from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import joins_all
+from groupcomm.membership.short_forms import ShortForms
 from groupcomm.wire.membership import Links
 
 Pair: TypeAlias = tuple[int, int]
@@ -100,6 +101,7 @@ class OperationalPhase:
         "_links",
         "_repeats",
         "_running",
+        "_short",
         "_timing",
         "_view",
         "_waits_until",
@@ -112,7 +114,9 @@ class OperationalPhase:
         timing: Timing,
         flood: Flood,
         detector: FailureDetector,
+        short: ShortForms,
     ) -> None:
+        self._short = short
         self._timing = timing
         self._flood = flood
         self._detector = detector
@@ -221,7 +225,8 @@ class OperationalPhase:
             self._beacon_due = now + self._timing.beacon_interval_s
             self.announced_mark = detector.reservation.mark
             assert self._view is not None
-            self._flood.send_all(detector.make_beacon(self._view, now))
+            beacon = detector.make_beacon(self._view, now)
+            self._flood.send_all(self._short.shorten(beacon, now))
             if self._repeats or (self._links is not None and self._links.own):
                 self._repeats = max(self._repeats - 1, 0)
                 self._send_links()

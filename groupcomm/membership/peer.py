@@ -14,7 +14,7 @@ from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import ReplayWindow
-from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Settings
+from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Heard, Join, Settings
 
 HEARSAY_S: Final = 2.0
 """Messages of others about a daemon are forgotten after this time without news. Messages that a
@@ -60,6 +60,7 @@ class PeerDaemon:
         name: its name in its joins or in the list; None without one.
         incarnation: the start that counts.
         heard_at: the time of its latest own datagram; -inf if none came.
+        heard_from: the time since which it is heard without a break; -inf if it never was.
         left: whether it has left in order.
         left_sequence, left_reported_at: the sequence of the message by which others reported that
             it left, -1 without one, and its time.
@@ -93,6 +94,8 @@ class PeerDaemon:
     """
 
     __slots__ = (
+        "_heard",
+        "_row",
         "answered_at",
         "backoff_s",
         "beacon",
@@ -103,6 +106,7 @@ class PeerDaemon:
         "digests_at",
         "half_heard_since",
         "heard_at",
+        "heard_from",
         "heard_list_at",
         "ignored_until",
         "incarnation",
@@ -149,13 +153,15 @@ class PeerDaemon:
         self.met = met
         self.strange = not met
         self.passed_on_at = self.mentioned_at = self.said_at = -inf
-        self.heard_at = -inf
+        self.heard_at = self.heard_from = -inf
         self.left = False
         self.left_sequence, self.left_reported_at = -1, -inf
         self.sequences: dict[tuple[type, bool], tuple[int, float]] = {}
         self.seen = ReplayWindow()
         self.passed_on = ReplayWindow()
         self.join: Join | None = None
+        self._heard: Heard = ()
+        self._row: Row = frozenset()
         self.join_at = self.heard_list_at = -inf
         self.versions: Versions | None = None
         self.commit: Commit | None = None
@@ -251,9 +257,17 @@ class PeerDaemon:
         """Return its entry in the lists of the daemons that hear it."""
         return self.number, self.incarnation.random_id
 
+    @property
+    def row(self) -> Row:
+        """Return the daemons that its latest join says that it hears; none without a join."""
+        heard = () if self.join is None else self.join.heard
+        if heard is not self._heard:
+            self._heard, self._row = heard, frozenset(heard)
+        return self._row
+
     def hears(self, key: tuple[int, int], since: float) -> bool:
         """Return whether its latest join or beacon says that it hears a daemon."""
-        if self.join is not None and self.heard_list_at >= since and key in self.join.heard:
+        if self.heard_list_at >= since and key in self.row:
             return True
         return self.beacon is not None and self.beacon_at >= since and key in self.beacon.heard
 

@@ -223,3 +223,13 @@ class Trust:
 def _note(times: deque[float], now: float) -> bool:
     times.append(now)
     return len(times) == FEW and now - times[0] <= WITHIN_S
+
+
+def forgotten_starts(peer: PeerDaemon, over: Incarnation) -> str:
+    """Return the line for the log about a start that has not counted the one before it."""
+    return (
+        f"{peer.label} has counted {peer.incarnation.restarts} starts, and its start before this"
+        f" one {over.restarts}: its state folder was lost, restored from a backup, or copied from"
+        " another host; if it was copied, give one of the two daemons another name and an empty"
+        " folder"
+    )

@@ -60,6 +60,7 @@ AFFORDABLE_DAEMONS = 2 * MOST_DAEMONS
 
 LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
+FEW_DAEMONS = (CoreConfig().few_daemons, 0)
 LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
 SMALL_WINDOWS = Windows(
     visit_bytes=12_000, ring_bytes=30_000, ahead_bytes=20_000, stream_packets=64
@@ -132,6 +133,7 @@ class Settings:
             encrypted, 0 if they have a checksum only.
         packet_limit: the most bytes of a packet before sealing.
         most_rings: the most rings of a view.
+        few_daemons: up to so many daemons, messages about views are said in full, and at once.
         starts: the values at which counters start.
         session_timeout_s: the silence of a program after which its session ends; counts for
             programs that send heartbeats.
@@ -165,6 +167,7 @@ class Settings:
     suite: int = 0
     packet_limit: int = 1340
     most_rings: int = MAX_RINGS
+    few_daemons: int = CoreConfig().few_daemons
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     unit_us: int = 0
     session_cap_bytes: int = SessionLimits().output_cap_bytes
@@ -230,6 +233,7 @@ def draw_settings(
         faults=faults,
         suite=sealed if options.suite is None else options.suite,
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
+        few_daemons=random_for(seed, "few").choice(FEW_DAEMONS),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,

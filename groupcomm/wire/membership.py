@@ -6,6 +6,7 @@ daemon can be so long that a message takes several packets (control.py).
 
 import enum
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -87,6 +88,10 @@ class ControlKind(enum.IntEnum):
     LINKS = 7  # 6 was a warning to a daemon whose disk had forgotten starts
     SETTINGS = 8
     ROSTER = 9
+    SHORT_BEACON = 10
+    SHORT_JOIN = 11
+    SHORT_COMMIT = 12
+    ASK = 13
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -222,6 +227,48 @@ class Commit(_Message, frozen=True):
     ]
 
 
+Present: TypeAlias = Annotated[bytes, Meta(max_length=MAX_DAEMONS // 8)]
+"""Daemons, as bits by their places among the numbers of all listed daemons, rising."""
+
+
+class ShortBeacon(_Message, frozen=True):
+    """A beacon without the list of the daemons heard.
+
+    `present`: these daemons, and its own. `digest`: of the numbers and random ids of all of them.
+    """
+
+    present: Present
+    digest: Key
+    beacon: Beacon
+
+
+class ShortJoin(_Message, frozen=True):
+    """A join without the list of the daemons heard; see `ShortBeacon`."""
+
+    present: Present
+    digest: Key
+    join: Join
+
+
+class ShortCommit(_Message, frozen=True):
+    """A commit with a digest in place of its proposal."""
+
+    attempt: Number
+    proposal: Key
+    recovered: bool
+    installed: bool
+    missing: Annotated[
+        tuple[Annotated[tuple[Span, ...], Meta(max_length=MAX_MISSING)], ...],
+        Meta(max_length=MAX_RINGS),
+    ]
+
+
+class Ask(_Message, frozen=True):
+    """The wish for the latest message of a kind, in full; never forwarded."""
+
+    kind: Number
+
+
 class Repair(_Message, frozen=True):
     """A packet of the view that ends, for the daemons that lack it."""
 
@@ -265,9 +312,18 @@ class RosterNotice(_Message, frozen=True):
     roster: Annotated[bytes, Meta(max_length=MAX_ROSTER_BYTES)]
 
 
+ShortMessage: TypeAlias = ShortBeacon | ShortJoin | ShortCommit
+
 ControlMessage: TypeAlias = (
-    Beacon | Join | Commit | Repair | Leave | Links | Settings | RosterNotice
+    Beacon | Join | Commit | Repair | Leave | Links | Settings | RosterNotice | ShortMessage | Ask
 )
+
+
+@lru_cache(maxsize=256)  # the same lists and proposals come from all daemons
+def digest_of(content: Heard | Proposal) -> bytes:
+    """Return the digest that stands for daemons heard, or for a proposal, in short messages."""
+    return blake2b(_encode(content), digest_size=16, person=b"groupcomm short").digest()
+
 
 _MAX_COUNT: Final = 2**64 - 2**32  # a count from here still fits 64 bits
 
@@ -280,6 +336,10 @@ _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.LINKS: Links,
     ControlKind.SETTINGS: Settings,
     ControlKind.ROSTER: RosterNotice,
+    ControlKind.SHORT_BEACON: ShortBeacon,
+    ControlKind.SHORT_JOIN: ShortJoin,
+    ControlKind.SHORT_COMMIT: ShortCommit,
+    ControlKind.ASK: Ask,
 }
 KNOWN_KINDS: Final = frozenset(_TYPES)
 """The kinds of messages that this release has; others are ignored."""
@@ -308,18 +368,38 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
         message: ControlMessage = decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadDatagram("control", str(error)) from None
-    if isinstance(message, Join):
-        _check_join(message)
-    elif isinstance(message, Settings | RosterNotice):
-        _check_name(message.name)
-    elif isinstance(message, Beacon):
-        _check_counts(message.used)
-        _check_versions(message.spoken)
-    elif isinstance(message, Commit):
-        _check_proposal(message.proposal)
-        for spans in message.missing:
-            _check_spans(spans)
+    _check(message)
     return message
+
+
+def _check(message: ControlMessage) -> None:
+    match message:
+        case Join():
+            _check_join(message)
+        case ShortJoin(join=rest) | ShortBeacon(beacon=rest):
+            _check(rest)
+            _check_short(rest.heard)
+        case Settings() | RosterNotice():
+            _check_name(message.name)
+        case Beacon():
+            _check_counts(message.used)
+            _check_versions(message.spoken)
+        case Commit() | ShortCommit():
+            _check_commit(message)
+        case Repair() | Leave() | Links() | Ask():
+            pass  # their types say all
+
+
+def _check_commit(commit: Commit | ShortCommit) -> None:
+    if isinstance(commit, Commit):
+        _check_proposal(commit.proposal)
+    for spans in commit.missing:
+        _check_spans(spans)
+
+
+def _check_short(heard: Heard) -> None:
+    if heard:
+        raise BadDatagram("heard", "a short message lists the daemons that it has a digest of")
 
 
 def _check_counts(*counts: int) -> None:

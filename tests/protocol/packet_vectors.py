@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec import structs
+
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
@@ -44,6 +46,7 @@ from groupcomm.wire.link import (
     decode_resend_untrusted,
 )
 from groupcomm.wire.membership import (
+    Ask,
     Beacon,
     Commit,
     ControlKind,
@@ -58,7 +61,11 @@ from groupcomm.wire.membership import (
     RosterNotice,
     Seat,
     Settings,
+    ShortBeacon,
+    ShortCommit,
+    ShortJoin,
     decode_message_untrusted,
+    digest_of,
     encode_message,
 )
 from groupcomm.wire.packet import PacketKind, peek_untrusted
@@ -539,6 +546,8 @@ _BEACON: Final = Beacon(
     spoken=_SPOKEN,
 )
 
+_PRESENT: Final = digest_of(((11, 12), (21, 22)))
+
 CONTROL: Final = Family(
     file="control",
     about="Control packets, with the messages by which daemons agree on views.",
@@ -563,6 +572,22 @@ CONTROL: Final = Family(
             "It has an obligation.",
             control(Commit(2, Proposal(_SEATS), True, False, ())),
         ),
+        Example(
+            "short beacon",
+            "Both of two daemons are there; the digest stands for them.",
+            control(ShortBeacon(b"\3", _PRESENT, structs.replace(_BEACON, heard=()))),
+        ),
+        Example(
+            "short join",
+            "The same daemons, heard by one that comes from a view.",
+            control(ShortJoin(b"\3", _PRESENT, structs.replace(_JOIN, heard=()))),
+        ),
+        Example(
+            "short commit",
+            "The digest is that of the proposal of the commit above.",
+            control(ShortCommit(2, digest_of(Proposal(_SEATS)), True, False, ())),
+        ),
+        Example("ask", "For a JOIN in full.", control(Ask(ControlKind.JOIN))),
         Example("repair", "A packet of the old view.", control(Repair(KEY, _FIFO.raw))),
         Example("leave", "It has no fields.", control(Leave())),
         Example("links", "One link is lost.", control(Links(KEY, ((0, 2),)))),
@@ -593,7 +618,7 @@ CONTROL: Final = Family(
         Example("part 3 of 3", "Parts count from 0.", _raw_control(ControlKind.JOIN, b"", 3, 3)),
         Example("1,025 parts", "1,024 are allowed.", _raw_control(ControlKind.JOIN, b"", 0, 1025)),
         Example(
-            "an unknown kind", "A daemon passes it on, and ignores it.", _raw_control(10, b"\x90")
+            "an unknown kind", "A daemon passes it on, and ignores it.", _raw_control(14, b"\x90")
         ),
         Example(
             "no MessagePack", "A leave is an empty array.", _raw_control(ControlKind.LEAVE, b"\xc1")

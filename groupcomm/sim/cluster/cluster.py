@@ -478,6 +478,7 @@ def make_config(settings: Settings) -> CoreConfig:
         link_delays_us=tuple((*link.sites, microseconds(link.delay_s)) for link in settings.links),
         packet_limit=settings.packet_limit,
         most_rings=settings.most_rings,
+        few_daemons=settings.few_daemons,
         starts=settings.starts,
         windows=settings.windows,
         leave_timeout_s=settings.leave_timeout_s,

@@ -6,10 +6,12 @@ Whatever a test is about, nobody may install a view before all its members are b
 
 from collections.abc import Mapping
 
+import attrs
 from msgspec import structs
 
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.shared import shared_settings
+from groupcomm.config.versions import DIGESTS, SPOKEN
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine.probe import NoProbe
 from groupcomm.membership.membership import Membership
@@ -48,6 +50,9 @@ OTHER_VIEW = bytes(range(16))
 ALIKE = bytes(16)
 FIRST = (1, 1, 0)  # the versions that all speak
 """In what tests say, stands for the digests of everybody's settings."""
+
+IN_FULL = attrs.evolve(SPOKEN, features=SPOKEN.features & ~DIGESTS)
+"""The versions and features of daemons that use no short forms."""
 
 Bound = set[tuple[str, bytes]]
 """(daemon, key of a view) of those that hold their union and have said so."""
@@ -125,6 +130,9 @@ class Daemon:
 class Stage:
     """Daemons by name, all of whom hear each other at first.
 
+    They are few, and say all in full and at once, unless they are a `crowd`; a crowd says what it
+    can in short if it is `short`, too.
+
     Attributes:
         mute: those who say only what a test says in their name, and hear nothing.
         configs: the configurations of daemons that start with other settings than the rest.
@@ -134,8 +142,19 @@ class Stage:
         bound: the daemons that have announced each recovered set.
     """
 
-    def __init__(self, *sites: str, timing: Timing | None = None) -> None:
-        self.config = CoreConfig(sites=tuple(map(tuple, sites)), timing=timing or Timing())
+    def __init__(
+        self,
+        *sites: str,
+        timing: Timing | None = None,
+        crowd: bool = False,
+        short: bool = False,
+    ) -> None:
+        self.config = CoreConfig(
+            sites=tuple(map(tuple, sites)),
+            timing=timing or Timing(),
+            few_daemons=0 if crowd else CoreConfig().few_daemons,
+            versions=SPOKEN if short else IN_FULL,
+        )
         self.configs: dict[str, CoreConfig] = {}
         self.now = 0.0
         self.daemons: dict[str, Daemon] = {}

@@ -72,7 +72,7 @@ def test_who_was_told_of_the_reason_waits_a_delay_less_as_others_were_told_befor
 def test_joins_are_repeated_at_intervals_and_one_that_is_stale_almost_at_once() -> None:
     gather = begun(2.0)
     for is_stale, after_s in ((False, 2 * TIMING.repeat_s), (True, MIN_GAP_S)):
-        gather.is_join_stale = is_stale
+        gather.stale_from = 0.0 if is_stale else inf
         assert not gather.may_send(7.0, 7.0 + 0.99 * after_s)
         assert gather.may_send(7.0, 7.0 + after_s)
         assert gather.deadline(7.0) <= 7.0 + after_s

@@ -3,7 +3,7 @@
 import contextlib
 import tracemalloc
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pytest
@@ -18,10 +18,12 @@ from groupcomm.wire.membership import (
     MAX_HELD_RANGES,
     MAX_MISSING,
     MAX_NOTICES,
+    Ask,
     Beacon,
     Commit,
     ControlKind,
     ControlMessage,
+    Heard,
     Holding,
     Join,
     Leave,
@@ -32,11 +34,17 @@ from groupcomm.wire.membership import (
     RosterNotice,
     Seat,
     Settings,
+    ShortBeacon,
+    ShortCommit,
+    ShortJoin,
     Span,
     decode_message_untrusted,
+    digest_of,
     encode_message,
 )
 from tests.groupcomm.wire.packets import KEY, U64
+
+Said = TypeVar("Said", Beacon, Join)
 
 COUNTS = U64.map(lambda count: min(count, 2**64 - 2**32 - 1))
 KEYS = st.binary(min_size=16, max_size=16)
@@ -83,6 +91,11 @@ def proposals(draw: st.DrawFn) -> Proposal:
     return Proposal(tuple(Seat(n, draw(U64), draw(U64), draw(U64), draw(bits)) for n in numbers))
 
 
+def without_list(message: Said) -> Said:
+    """Return a beacon or a join as its short form has it."""
+    return msgspec.structs.replace(message, heard=())
+
+
 COMMITS = st.builds(
     Commit,
     attempt=U64,
@@ -95,18 +108,20 @@ ROWS = st.lists(
     st.tuples(st.text(max_size=9), st.lists(st.text(max_size=9), max_size=3).map(tuple)),
     max_size=4,
 ).map(tuple)
+BEACONS = st.builds(
+    Beacon,
+    counter=U64,
+    view=KEYS,
+    heard=HEARD,
+    digests=KEYS,
+    used=COUNTS,
+    mark=U64,
+    write_us=U64,
+    spoken=SPOKEN,
+)
+PRESENT = st.binary(max_size=128)
 MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
-    ControlKind.BEACON: st.builds(
-        Beacon,
-        counter=U64,
-        view=KEYS,
-        heard=HEARD,
-        digests=KEYS,
-        used=COUNTS,
-        mark=U64,
-        write_us=U64,
-        spoken=SPOKEN,
-    ),
+    ControlKind.BEACON: BEACONS,
     ControlKind.JOIN: JOINS,
     ControlKind.COMMIT: COMMITS,
     ControlKind.REPAIR: st.builds(Repair, view=KEYS, packet=st.binary(max_size=50)),
@@ -127,6 +142,21 @@ MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
         counts=st.booleans(),
         roster=st.binary(max_size=50),
     ),
+    ControlKind.SHORT_BEACON: st.builds(
+        ShortBeacon, present=PRESENT, digest=KEYS, beacon=BEACONS.map(without_list)
+    ),
+    ControlKind.SHORT_JOIN: st.builds(
+        ShortJoin, present=PRESENT, digest=KEYS, join=JOINS.map(without_list)
+    ),
+    ControlKind.SHORT_COMMIT: st.builds(
+        ShortCommit,
+        attempt=U64,
+        proposal=KEYS,
+        recovered=st.booleans(),
+        installed=st.booleans(),
+        missing=st.lists(SPANS, max_size=3).map(tuple),
+    ),
+    ControlKind.ASK: st.builds(Ask, kind=U64),
 }
 ANY = st.one_of(*MESSAGES.values())
 each_kind = pytest.mark.parametrize("kind", ControlKind)
@@ -364,3 +394,16 @@ def test_a_part_of_no_message_is_refused(part: int, parts: int) -> None:
     )
     with pytest.raises(BadDatagram, match="count"):
         decode_control_untrusted(packet.encode())
+
+
+def test_a_short_form_has_no_list() -> None:
+    join = msgspec.structs.replace(JOIN, heard=((1, 2),))
+    body = encode_message(ShortJoin(b"", KEY, join))
+    with pytest.raises(BadDatagram) as caught:
+        decode_message_untrusted(*body)
+    assert caught.value.reason == "heard"
+
+
+@given(one=HEARD, other=HEARD)
+def test_a_digest_stands_for_one_list(one: Heard, other: Heard) -> None:
+    assert (digest_of(one) == digest_of(other)) == (one == other)

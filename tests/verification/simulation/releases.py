@@ -5,13 +5,13 @@ from typing import Final
 
 import attrs
 
-from groupcomm.config.versions import PACKED, SEGMENTS, Versions
+from groupcomm.config.versions import DIGESTS, PACKED, SEGMENTS, Versions
 
 MEETING: Final = (
     Versions(lowest=1, highest=1),
     Versions(lowest=1, highest=PACKED, features=0b1),
-    Versions(lowest=1, highest=PACKED, features=0b11),
-    Versions(lowest=1, highest=PACKED + 1, features=0b110),
+    Versions(lowest=1, highest=PACKED, features=0b11 | DIGESTS),
+    Versions(lowest=1, highest=PACKED + 1, features=0b110 | DIGESTS),
 )
 """Releases of which each two share a version; not all have the same features."""
 

@@ -53,7 +53,7 @@ class Rule:
 
     Attributes:
         effect: the effect on them.
-        kinds: the kinds of packets; ANY stands for all.
+        kinds: the kinds of packets, messages in their short forms among them; ANY stands for all.
         count: the number of packets, or ALL or ODD.
         later_us: the delay of a delayed packet or a copy, microseconds.
         spared: the number of packets that it lets pass first.
@@ -71,7 +71,7 @@ class Rule:
 
     def concerns(self, kind: str) -> bool:
         """Return whether it concerns the packet that is sent now, of this kind."""
-        if kind not in self.kinds and ANY not in self.kinds:
+        if not {kind, kind.removeprefix("short_"), ANY}.intersection(self.kinds):
             return False
         self.seen += 1
         if self.seen <= self.spared:

@@ -53,6 +53,7 @@ from groupcomm.wire.hello import HELLO_BYTES, NO_WRAP, Hello, Introduction
 from groupcomm.wire.keys import KeyReport
 from groupcomm.wire.link import without_key
 from groupcomm.wire.membership import (
+    Ask,
     Beacon,
     Commit,
     ControlMessage,
@@ -66,6 +67,9 @@ from groupcomm.wire.membership import (
     RosterNotice,
     Seat,
     Settings,
+    ShortBeacon,
+    ShortCommit,
+    ShortJoin,
     encode_message,
 )
 from groupcomm.wire.messages import encode_fragment
@@ -237,6 +241,10 @@ def _messages() -> Iterator[ControlMessage]:
     yield structs.replace(join, past=Past(KEY, (holding, Holding(0, (), (), 0)), (0, 2)))
     yield Commit(4, Proposal(seats), False, False, (((5, 9), (11, 11)), ()))
     yield Commit(4, Proposal(seats), True, True, ())
+    yield ShortCommit(4, KEY, False, True, (((5, 9), (11, 11)), ()))
+    yield ShortJoin(b"\7", KEY, structs.replace(join, heard=()))
+    yield ShortBeacon(b"\7\1", KEY, Beacon(2**50, KEY, (), KEY, 2**50, 2**51, 9, (1, 1, 0)))
+    yield Ask(2)
     yield Repair(KEY, CODECS[0].example.encode(KEY))
     yield Leave()
     yield Links(KEY, ((0, 2), (2, 4)))

@@ -1,0 +1,101 @@
+"""Joins that are passed on later: their targets have not had the time to say that they have them.
+
+Pure. ``now`` is in seconds. When daemons meet none of them can know who hears whom. If each passed
+every join on at once, N daemons would send N**3 of them for one view, and nearly all in vain. So a
+join waits until its targets have had the time to hear its origin and to say so; it goes to those
+that have not, and only if no later join has come. Daemons that have heard each other for longer get
+it at once.
+"""
+
+from math import inf
+
+import attrs
+
+from groupcomm.membership.failure_detector import FailureDetector
+from groupcomm.membership.flood import Flood
+from groupcomm.membership.peer import PeerDaemon
+from groupcomm.wire.control import ControlPacket
+from groupcomm.wire.membership import ControlKind
+
+
+@attrs.define(kw_only=True)
+class _HeldJoin:
+    """The latest join of one daemon, in parts, as it came from `sender`; `targets` may lack it."""
+
+    origin: PeerDaemon
+    sender: int
+    packets: list[ControlPacket]
+    targets: set[int]
+
+
+class HeldJoins:
+    """The joins that one daemon still has to pass on: one for each daemon that it knows.
+
+    Attributes:
+        due: the time at which `step` is due.
+    """
+
+    __slots__ = ("_detector", "_flood", "_held", "due")
+
+    def __init__(self, flood: Flood, detector: FailureDetector) -> None:
+        self._flood = flood
+        self._detector = detector
+        self._held: dict[int, _HeldJoin] = {}
+        self.due = inf
+
+    def hold(
+        self, packet: ControlPacket, origin: PeerDaemon, sender: int, targets: list[int], now: float
+    ) -> list[int]:
+        """Hold a part of a join for those of its targets that may get it from the origin itself.
+
+        Returns:
+            The other targets, which need it at once.
+        """
+        held = self._held.get(origin.number)
+        latest = None if held is None else held.packets[0]
+        is_part = latest is not None and _names(latest) == _names(packet)
+        if held is None or latest is None or not is_part:
+            if latest is not None and _supersedes(latest, packet):
+                return targets
+            held = _HeldJoin(origin=origin, sender=sender, packets=[], targets=set())
+        waiting = set()
+        for target in targets:
+            at = self._detector.silence_counts_at(origin, target)
+            if at > now:
+                waiting.add(target)
+                self.due = min(self.due, at)
+        if waiting:
+            held.packets.append(packet)
+            held.targets |= waiting
+            self._held[origin.number] = held
+        elif not is_part:
+            self._held.pop(origin.number, None)
+        return [target for target in targets if target not in waiting]
+
+    def step(self, now: float) -> None:
+        """Pass on what daemons still lack that have had the time to get it."""
+        detector, self.due = self._detector, inf
+        for number, held in list(self._held.items()):
+            origin, latest = held.origin, held.packets[0]
+            if origin.incarnation != latest.incarnation:
+                held.targets.clear()
+            lacking = detector.pass_on_targets(origin, held.sender, ControlKind.JOIN, now)
+            held.targets.intersection_update(lacking)
+            times = {target: detector.silence_counts_at(origin, target) for target in held.targets}
+            ready = [target for target, at in times.items() if at <= now]
+            for packet in held.packets if ready else ():
+                self._flood.pass_on(packet, ready)
+            held.targets.difference_update(ready)
+            if held.targets:
+                self.due = min(self.due, *(times[target] for target in held.targets))
+            else:
+                del self._held[number]
+
+
+def _names(packet: ControlPacket) -> tuple[int, int]:
+    return packet.incarnation.random_id, packet.sequence
+
+
+def _supersedes(held: ControlPacket, packet: ControlPacket) -> bool:
+    """Return whether a join that is held is a later one of the same start."""
+    return held.incarnation == packet.incarnation and held.sequence > packet.sequence

@@ -1,0 +1,32 @@
+"""The pace of messages about views: the more daemons there are, the rarer are repetitions.
+
+Pure. Each daemon gets the messages of all others, so what it gets in a second does not grow.
+"""
+
+from typing import Final
+
+import attrs
+
+from groupcomm.config.core import CoreConfig, Timing
+
+CROWD: Final = 16
+"""The daemons from which on each repeats itself less often, so that none gets more of others."""
+
+MOST_CROWDS: Final = 4.0
+"""The most by which repetitions are rarer: an attempt has time for two."""
+
+
+def are_few(config: CoreConfig) -> bool:
+    """Return whether there are so few daemons that short times count for more than few messages."""
+    return len(config.daemons) <= config.few_daemons
+
+
+def crowd_of(config: CoreConfig) -> float:
+    """Return the factor by which messages are repeated less often, 1 to MOST_CROWDS."""
+    return min(max(1.0, len(config.daemons) / CROWD), MOST_CROWDS)
+
+
+def paced(config: CoreConfig) -> Timing:
+    """Return the timing of a cluster with the interval that suits the number of its daemons."""
+    interval_s = config.timing.join_interval_s * crowd_of(config)
+    return attrs.evolve(config.timing, join_interval_s=interval_s)

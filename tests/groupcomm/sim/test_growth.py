@@ -1,0 +1,122 @@
+"""The cost of a first view grows with the square of the number of daemons, and no faster.
+
+Datagrams are counted for each receiver, from the start of all daemons until one view has all. Up to
+16 daemons it grows faster in fact, as these pass joins on at once; what larger clusters do is
+measured here with few daemons, too.
+"""
+
+from collections import Counter
+from math import log
+
+import attrs
+import pytest
+
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.settings import Settings, plain_settings
+from groupcomm_tools.plan.kinds import kind_of
+
+FORM_LIMIT_S = 2.0
+DELAY_S = 0.02
+"""One way between any two sites."""
+
+
+@attrs.frozen
+class Cost:
+    """The datagrams until one view, and their bytes."""
+
+    datagrams: int
+    bytes: int
+    seconds: float
+    kinds: Counter[str]
+
+
+def crowd(sites: int, daemons: int) -> Settings:
+    """Return settings with which small clusters, too, do what large ones do."""
+    settings = plain_settings(daemons=[daemons] * sites, delay_s=DELAY_S)
+    return attrs.evolve(settings, few_daemons=0)
+
+
+def first_view(sites: int, daemons: int) -> Cost:
+    """Form a view of this many sites with this many daemons each."""
+    settings = crowd(sites, daemons)
+    cluster = Cluster(settings, start=False)
+    kinds: Counter[str] = Counter()
+    sizes: list[int] = []
+
+    def observe(_source: int, _target: int, datagram: bytes, _goes_on: bool) -> None:
+        kinds[kind_of(datagram)] += 1
+        sizes.append(len(datagram))
+
+    cluster.network.observers.append(observe)
+    cluster.start(form=False)
+    hosts = range(len(cluster.daemons))
+    while any(host.process is None for host in cluster.daemons) or not cluster.agree(hosts):
+        cluster.run(0.005)
+        assert cluster.loop.now < FORM_LIMIT_S * 1e6, "no view"
+    return Cost(len(sizes), sum(sizes), cluster.loop.now / 1e6, kinds)
+
+
+def exponent(small: float, large: float, growth: float) -> float:
+    """Return with which power of the number of daemons a cost has grown."""
+    return log(large / small) / log(growth)
+
+
+SHAPES = {"daemons": [(1, 8), (1, 16), (1, 32)], "sites": [(2, 2), (4, 2), (8, 2), (16, 2)]}
+
+
+def assert_square(found: list[Cost]) -> None:
+    """Assert that the costs of clusters, each of twice the daemons, grow with their square."""
+    for what, most in (("datagrams", 2.1), ("bytes", 2.2)):
+        figures = [getattr(each, what) for each in found]
+        assert exponent(figures[0], figures[-1], 2 ** (len(found) - 1)) < most, (what, figures)
+        assert exponent(figures[-2], figures[-1], 2) < most + 0.1, (what, figures)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_first_view_costs_the_square_of_the_daemons(shape: str) -> None:
+    found = [first_view(*size) for size in SHAPES[shape]]
+    assert_square(found)
+    assert max(each.seconds for each in found) < 5 * DELAY_S
+
+
+@pytest.mark.long
+def test_a_first_view_of_64_daemons_costs_the_square_too() -> None:
+    assert_square([first_view(1, daemons) for daemons in (16, 32, 64)])
+
+
+@pytest.mark.parametrize(("sites", "daemons"), [(1, 8), (1, 16), (2, 2), (4, 2)])
+def test_each_daemon_sends_another_few_messages(sites: int, daemons: int) -> None:
+    cost, count = first_view(sites, daemons), sites * daemons
+    joins = cost.kinds["join"] + cost.kinds["short_join"]
+    commits = cost.kinds["commit"] + cost.kinds["short_commit"]
+    assert joins <= 15 * count * (count - 1), cost.kinds
+    assert commits <= 8 * count * (count - 1), cost.kinds
+    assert cost.kinds["ask"] <= count, "who start together know whom the others name"
+
+
+@pytest.mark.long
+def test_16_daemons_at_each_of_three_sites_form_a_view_with_little() -> None:
+    cost = first_view(3, 16)
+    assert cost.datagrams <= 20_000, cost.kinds
+    assert cost.bytes <= 10_000_000, cost.kinds
+
+
+def idle_second(sites: int, daemons: int) -> Cost:
+    """Count a second of a view in which nothing is sent."""
+    settings = crowd(sites, daemons)
+    cluster = Cluster(settings)
+    cluster.run(1.0)
+    kinds: Counter[str] = Counter()
+    sizes: list[int] = []
+
+    def observe(_source: int, _target: int, datagram: bytes, _goes_on: bool) -> None:
+        kinds[kind_of(datagram)] += 1
+        sizes.append(len(datagram))
+
+    cluster.network.observers.append(observe)
+    cluster.run(1.0)
+    return Cost(len(sizes), sum(sizes), 1.0, kinds)
+
+
+def test_idle_daemons_send_the_square_of_their_number() -> None:
+    assert_square([idle_second(1, daemons) for daemons in (8, 16, 32)])
