@@ -82,10 +82,13 @@ VOTES: Final = 1 << 5
 DIGESTS: Final = 1 << 6
 """The feature of daemons that read digests in place of daemons heard, and of proposals."""
 
+SHORT_ROWS: Final = 1 << 7
+"""The feature of daemons that read tokens with short rows (wire/short_rows.py)."""
+
 SPOKEN: Final = Versions(
     lowest=1,
     highest=PACKED,
-    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS | VOTES | DIGESTS,
+    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS | VOTES | DIGESTS | SHORT_ROWS,
 )
 """The versions and features of this release."""
 
@@ -97,6 +100,7 @@ FEATURES: Final[Mapping[int, str]] = {
     SEGMENTS: "segments",
     VOTES: "votes",
     DIGESTS: "digests",
+    SHORT_ROWS: "short-rows",
 }
 """The names of features, by their bits."""
 

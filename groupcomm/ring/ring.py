@@ -40,12 +40,13 @@ from groupcomm.ring.token_handling import (
     answer_requests,
     first_token,
     queue_wanted,
+    token_form,
 )
 from groupcomm.ring.token_monitor import TokenMonitor
 from groupcomm.stream.packer import Packer
 from groupcomm.stream.stream import Gaps, Stream
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.token import HeldNotice, RestNotice, Token, TokenRequest, request_room
+from groupcomm.wire.token import HeldNotice, RestNotice, Token, TokenRequest
 
 LINGER_PART = 4
 """The token does not linger if the window divided by this was numbered, or more, and other daemons
@@ -94,6 +95,7 @@ class Ring:
         "_config",
         "_context",
         "_doubted",
+        "_form",
         "_frontier",
         "_gap_above",
         "_gap_at",
@@ -111,7 +113,6 @@ class Ring:
         "_rest_at",
         "_rest_interval_s",
         "_ring",
-        "_room",
         "_round_at",
         "_shown",
         "_single",
@@ -180,7 +181,7 @@ class Ring:
         self._doubted = 0  # numbers up to this one are missing, and not merely late
         self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
         self._noted_frontier = 0  # this daemon's frontier in the last rest notice
-        self._room = request_room(len(self._members), len(streams), view.token_limit)
+        self._form = token_form(view, len(self._members))
         self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single)
@@ -407,7 +408,7 @@ class Ring:
         """Answer the requests of others, and request what is missing here, up to `shown`."""
         if token.requests or self._answered:
             self._answer_requests(token)
-        add_requests(token, self._ring, self._stream.missing(shown), self._room)
+        add_requests(token, self._ring, self._stream.missing(shown), self._form.room)
         if not self._single:
             self._request_foreign(token, now)
 
@@ -430,7 +431,7 @@ class Ring:
             # The whole ring lacks packets that enter here: the token need not circulate for them.
             token.requests = [r for r in token.requests if r[0] not in self.entered]
         for gaps in self._gaps:
-            add_requests(token, gaps.stream.ring, gaps.pop_due(now), self._room)
+            add_requests(token, gaps.stream.ring, gaps.pop_due(now), self._form.room)
 
     def _number(self, token: Token, budget: int, now: float, *, far: bool) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""
@@ -518,7 +519,8 @@ class Ring:
         token.hop += 1
         token.clock = self._clock.value
         target = self._next_holder(token, now) if token.wanted else self._successor
-        packet = token.encode(self._key)
+        token.short = self._form.short
+        packet = token.encode(self._key, self._form.limit)
         self.state = TokenState.AWAY
         self.monitor.passed_on(packet, target, token.hop, now)
         self._context.send(target, packet)

@@ -6,15 +6,44 @@ the number up to which all daemons hold the stream (its aru). Unlike the paper, 
 row of its own in the token, and the least of a column takes the place of the aru.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from groupcomm.config.versions import SHORT_ROWS
+from groupcomm.config.view import View
 from groupcomm.stream.ranges import merge_ranges
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.token import Row, Token
+from groupcomm.wire.token import MAX_REQUESTS, Row, Token, request_room
 
 Request = tuple[int, int, int]
 """(ring of the stream, first number, last number): packets that some daemon asks for."""
+
+
+AMPLE_REQUESTS: Final = 32
+"""Where a token has room for this many requests its rows go in full, as that is quicker."""
+
+
+class TokenForm(NamedTuple):
+    """The form of a ring's tokens.
+
+    Attributes:
+        room: the most requests in one.
+        short: whether they have short rows, and only as many of their requests as fit.
+        limit: the bytes that they fit, with short rows always.
+    """
+
+    room: int
+    short: bool
+    limit: int
+
+
+def token_form(view: View, daemons: int) -> TokenForm:
+    """Return the form of the tokens of a ring of so many daemons of a view."""
+    limit = view.token_limit
+    room = request_room(daemons, len(view.rings), limit)
+    if room < AMPLE_REQUESTS and view.versions.features & SHORT_ROWS:
+        return TokenForm(MAX_REQUESTS, True, limit)
+    return TokenForm(room, False, limit)
 
 
 def first_token(

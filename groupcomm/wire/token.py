@@ -3,7 +3,7 @@
 The *token*, which one daemon of a ring passes to the next::
 
     ring u16, hop u64, last u64, last sender u16, clock u64, burst u64
-    rings u16, rows u16, each: frontier u64, sent u64, held u64 per ring
+    rings u16, plus 2**15 for short rows; rows u16, each: frontier u64, sent u64, held u64 per ring
     requests u16, each: ring u16, first u64, last u64
     wanted u16, each: daemon u16
 
@@ -29,6 +29,7 @@ import msgspec
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import PacketKind, Reader
+from groupcomm.wire.short_rows import decode_rows_untrusted, encode_rows
 
 MAX_REQUESTS: Final = 512
 
@@ -38,6 +39,7 @@ _RANGE = struct.Struct("!HQQ")
 _DAEMON = struct.Struct("!H")
 _ROWS: Final = tuple(struct.Struct(f"!{2 + rings}Q") for rings in range(MAX_RINGS + 1))
 _TOKEN: Final = int(PacketKind.TOKEN)
+_SHORT: Final = 1 << 15
 _EVER: Final = 2**64
 
 
@@ -78,6 +80,7 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
         rows: one for each daemon of the ring, in its order.
         requests: (ring, first, last) of packets that some daemon lacks.
         wanted: daemons that asked for the token, next first.
+        short: its rows are short ones on the wire.
     """
 
     ring: int
@@ -89,6 +92,7 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
     rows: list[Row]
     requests: list[tuple[int, int, int]]
     wanted: list[int]
+    short: bool = False
 
     def read_rows(self, own: Row, ring: int) -> tuple[int, int, int]:
         """Return what the ring's daemons have written, as the least of all rows.
@@ -117,10 +121,24 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
             held = min(held, row.held[ring])
         return held
 
-    def encode(self, key: bytes) -> bytes:
-        """Return the packet for the view with this key."""
+    def encode(self, key: bytes, limit: int = _EVER) -> bytes:
+        """Return the packet for the view with this key.
+
+        With short rows it carries as many of its requests as fit `limit` bytes, one at least; the
+        others are made again.
+        """
         rings = len(self.rows[0].held) if self.rows else 0
-        row = _ROWS[rings]
+        requests, row = self.requests, _ROWS[rings]
+        rows: list[bytes] = []
+        if self.short:
+            rows = [encode_rows((one.frontier, one.sent, *one.held) for one in self.rows)]
+            used = _TOKEN_HEAD.size + len(rows[0]) + 2 * _COUNT.size
+            used += len(self.wanted) * _DAEMON.size
+            requests = requests[: max(1, (limit - used) // _RANGE.size)]
+            rings |= _SHORT
+        else:
+            for one in self.rows:
+                rows.append(row.pack(one.frontier, one.sent, *one.held))
         parts = [
             _TOKEN_HEAD.pack(
                 _TOKEN,
@@ -133,17 +151,22 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
                 self.burst,
                 rings,
                 len(self.rows),
-            )
+            ),
+            *rows,
+            _COUNT.pack(len(requests)),
         ]
-        for one in self.rows:
-            parts.append(row.pack(one.frontier, one.sent, *one.held))
-        parts.append(_COUNT.pack(len(self.requests)))
-        for request in self.requests:
+        for request in requests:
             parts.append(_RANGE.pack(*request))
         parts.append(_COUNT.pack(len(self.wanted)))
         for daemon in self.wanted:
             parts.append(_DAEMON.pack(daemon))
         return b"".join(parts)
+
+
+def _read_short_rows(packet: bytes, rings: int, rows: int) -> tuple[list[Row], int]:
+    """Return the rows of a token with short ones, and the offset of what follows."""
+    found, end = decode_rows_untrusted(packet, _TOKEN_HEAD.size, rows, 2 + rings)
+    return [Row(frontier=row[0], sent=row[1], held=row[2:]) for row in found], end
 
 
 def decode_token_untrusted(packet: bytes) -> Token:
@@ -154,10 +177,11 @@ def decode_token_untrusted(packet: bytes) -> Token:
         )
         if kind != _TOKEN:
             raise BadDatagram("kind", f"a packet is not of kind {_TOKEN}")
+        short, rings = rings & _SHORT, rings & ~_SHORT
         if rings > MAX_RINGS or not 0 < rows <= MAX_DAEMONS:
             raise BadDatagram("count", f"{rows} rows of {rings} rings")
-        row = _ROWS[rings]
-        rows_end = _TOKEN_HEAD.size + rows * row.size
+        full_end = _TOKEN_HEAD.size + rows * _ROWS[rings].size
+        table, rows_end = _read_short_rows(packet, rings, rows) if short else ([], full_end)
         (count,) = _COUNT.unpack_from(packet, rows_end)
         requests_end = rows_end + _COUNT.size + count * _RANGE.size
         (waiting,) = _COUNT.unpack_from(packet, requests_end)
@@ -170,9 +194,9 @@ def decode_token_untrusted(packet: bytes) -> Token:
     if len(packet) != size:
         reason = "short" if len(packet) < size else "trailing"
         raise BadDatagram(reason, f"a token of {len(packet)} bytes, where it has {size}")
-    table: list[Row] = []
-    for frontier, sent, *held in row.iter_unpack(packet[_TOKEN_HEAD.size : rows_end]):
-        table.append(Row(frontier=frontier, sent=sent, held=held))
+    if not short:
+        for frontier, sent, *held in _ROWS[rings].iter_unpack(packet[_TOKEN_HEAD.size : rows_end]):
+            table.append(Row(frontier=frontier, sent=sent, held=held))
     requests = list(_RANGE.iter_unpack(packet[rows_end + _COUNT.size : requests_end]))
     for _, first, end in requests:
         if first > end:
@@ -188,6 +212,7 @@ def decode_token_untrusted(packet: bytes) -> Token:
         rows=table,
         requests=requests,
         wanted=wanted,
+        short=bool(short),
     )
 
 

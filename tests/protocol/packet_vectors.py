@@ -145,6 +145,7 @@ def _token(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
         "rows": rows,
         "requests": found.requests,
         "wanted": found.wanted,
+        "short": found.short,
     }, found.encode(key)
 
 
@@ -290,6 +291,7 @@ _TOKEN: Final = Token(
     requests=[(0, 3, 4), (1, 5, 5)],
     wanted=[1],
 ).encode(KEY)
+_SHORT_TOKEN: Final = structs.replace(decode_token_untrusted(_TOKEN), short=True).encode(KEY)
 _HELLO: Final = Hello(
     start=Incarnation(3, 2**64 - 1), asks=1, answers=2, counters=(10, 0, 5), seals=1
 )
@@ -371,6 +373,7 @@ PACKETS: Final = Family(
             ).encode(KEY),
         ),
         Example("token", "Of a ring of two daemons in a view of two rings.", _TOKEN),
+        Example("token with short rows", "The same.", _SHORT_TOKEN),
         Example(
             "rest",
             "The token stays with daemon 1.",
@@ -466,6 +469,7 @@ PACKETS: Final = Family(
             ),
         ),
         *cut_and_lengthened("token", _TOKEN),
+        *cut_and_lengthened("token with short rows", _SHORT_TOKEN),
         Example("a token without rows", "One for each daemon.", _TOKEN[:53] + b"\0\2\0\0\0\0\0\0"),
         *cut_and_lengthened("horizon", _HORIZON),
         Example(

@@ -251,6 +251,7 @@ def tokens(draw: st.DrawFn) -> Token:
         rows=draw(st.lists(rows, min_size=1, max_size=3)),
         requests=draw(st.lists(ranges(ring=True), max_size=4)),
         wanted=draw(st.lists(U16, max_size=4)),
+        short=draw(st.booleans()),
     )
 
 

@@ -58,6 +58,7 @@ from groupcomm.wire import (
     messages,
     packet,
     roster,
+    short_rows,
     token,
 )
 from groupcomm.wire.joining import ROOM_BYTES
@@ -253,6 +254,14 @@ def _rows(raw: bytes) -> None:
     assert len(groups.table.sessions) in (0, 0 if rows is None else len(rows.sessions))
 
 
+def _short_rows(raw: bytes) -> None:
+    """Rows of a token have one form; before them are here their number and that of the columns."""
+    rows, columns = (*raw[:2], 1, 1)[:2]
+    table, end = short_rows.decode_rows_untrusted(raw, 2, rows, columns)
+    assert [len(row) for row in table] == [columns] * rows
+    assert short_rows.encode_rows(table) == raw[2:end]
+
+
 def _pieces(raw: bytes) -> None:
     """However a stream is cut, the same frames come out."""
     cut = raw[0] if raw else 0
@@ -315,6 +324,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.data.data": _packet(data.decode_data_untrusted),
     "wire.data.unreliable": _packet(data.decode_unreliable_untrusted),
     "wire.token.token": _packet(token.decode_token_untrusted),
+    "wire.short_rows.rows": _short_rows,
     "wire.token.rest": _packet(token.decode_rest_untrusted),
     "wire.token.held": _packet(token.decode_held_untrusted),
     "wire.token.request": _packet(token.decode_request_untrusted),
