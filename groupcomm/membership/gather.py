@@ -262,13 +262,13 @@ class Gather:
         self._all_mutual = False
         self._awaited: set[int] = set()  # the daemons that members hear
         self._kept: list[tuple[int, bytes]] = []  # packets of the old view, each with its sender
-        self._meet_until, self.stale_from = -inf, inf
+        self._meet_until, self.look_at, self.stale_from = -inf, -inf, inf
         self._round_s = 2.1 * timing.longest_delay_s
         self._needed = 0  # the mark that a view with all heard daemons needs
         self._short = False  # whether the disk of this daemon does not hold that mark yet
         self._since = now  # from this time the other daemons have time to answer
         self.started = now
-        self.due, self.look_at = now, -inf
+        self.due = now
         self.members: frozenset[int] = frozenset()
         self.apart: frozenset[int] = frozenset()
         self.separated: dict[tuple[int, int], Separated] = {}
