@@ -101,7 +101,7 @@ class ControlReceiver:
         self.held = HeldJoins(flood, detector)
 
     def pop_news(self) -> bool:
-        """Return, once, whether a daemon was heard for the first time since then."""
+        """Return, once, whether a daemon was heard, or a start mentioned, for the first time."""
         news, self._news = self._news, False
         return news
 
@@ -151,7 +151,11 @@ class ControlReceiver:
     def _on_passed_on(self, packet: ControlPacket, sender: int, now: float) -> None:
         if packet.kind in _DIRECT:
             raise ProtocolViolation("origin", "a message of a kind that is never passed on")
+        known = self._peers.get(packet.origin)
+        start = None if known is None else known.incarnation
         peer = self._detector.on_mentioned(packet.origin, packet.incarnation, now)
+        if peer is not None and peer.incarnation != start:
+            self._news = True  # lists that name it can be told now
         if peer is None and packet.kind == ControlKind.REPAIR:
             peer = self._detector.unreached(packet.origin, packet.incarnation)
         if peer is not None and self._flood.is_new(peer.passed_on, packet, own=False):

@@ -29,7 +29,14 @@ from groupcomm.membership.pace import are_few, paced
 from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
 from groupcomm.membership.reservation import SLOW_S, Reservation
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon, ControlKind, ControlMessage, Join, spoken_of
+from groupcomm.wire.membership import (
+    Beacon,
+    ControlKind,
+    ControlMessage,
+    Heard,
+    Join,
+    spoken_of,
+)
 
 ANSWER_INTERVAL_S = 0.02
 """The least time between two notices to a daemon that does not know that it is heard."""
@@ -140,6 +147,7 @@ class FailureDetector:
         elif self._gives_way(peer, incarnation, now):
             peer.restart(incarnation)
         else:
+            peer.clone_at = now
             return None
         peer.incarnation = incarnation  # the same object: the next comparison is by identity
         self._meet(peer, now)
@@ -250,7 +258,7 @@ class FailureDetector:
         """Return whether all daemons that are there have a feature, and can answer this one.
 
         Not if there are none. One that only others hear cannot, nor one that has had the time to
-        say that it hears this daemon, and does not.
+        say that it hears this daemon, and does not, nor a second start, which is not answered.
         """
         since, key, found = now - self.fresh_s, self.key, False
         for peer in self.peers.values():
@@ -259,7 +267,7 @@ class FailureDetector:
             found = True
             if peer.heard_at < since or peer.versions is None:
                 return False
-            if not peer.versions.features & feature:
+            if not peer.versions.features & feature or peer.clone_at >= since:
                 return False
             beacon = peer.beacon
             if beacon is not None and peer.beacon_at >= since and key in beacon.heard:
@@ -267,6 +275,21 @@ class FailureDetector:
             if not peer.hears(key, since) and now >= self.silence_counts_at(peer, key[0]):
                 return False
         return found
+
+    def all_mutual(self, heard: Heard, now: float) -> bool:
+        """Return whether all that are heard hear each other, or had not the time to say so."""
+        since, there = now - self.fresh_s, frozenset(heard)
+        for peer in self.peers.values():
+            if peer.key not in there:
+                continue
+            lacks = there - {peer.key}
+            if peer.heard_list_at >= since:
+                lacks -= peer.row
+            if lacks and peer.beacon is not None and peer.beacon_at >= since:
+                lacks = lacks.difference(peer.beacon.heard)
+            if any(now >= self.silence_counts_at(peer, number) for number, _ in lacks):
+                return False
+        return True
 
     def silence_counts_at(self, origin: PeerDaemon, target: int) -> float:
         """Return the time from which a daemon that does not say that it hears another does not.

@@ -61,6 +61,7 @@ class PeerDaemon:
         incarnation: the start that counts.
         heard_at: the time of its latest own datagram; -inf if none came.
         heard_from: the time since which it is heard without a break; -inf if it never was.
+        clone_at: the time of the latest datagram of another start of it that did not count.
         left: whether it has left in order.
         left_sequence, left_reported_at: the sequence of the message by which others reported that
             it left, -1 without one, and its time.
@@ -100,6 +101,7 @@ class PeerDaemon:
         "backoff_s",
         "beacon",
         "beacon_at",
+        "clone_at",
         "commit",
         "differs",
         "digests",
@@ -153,7 +155,7 @@ class PeerDaemon:
         self.met = met
         self.strange = not met
         self.passed_on_at = self.mentioned_at = self.said_at = -inf
-        self.heard_at = self.heard_from = -inf
+        self.heard_at = self.heard_from = self.clone_at = -inf
         self.left = False
         self.left_sequence, self.left_reported_at = -1, -inf
         self.sequences: dict[tuple[type, bool], tuple[int, float]] = {}

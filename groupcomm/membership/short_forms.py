@@ -6,7 +6,8 @@ so a digest of the list, with a bit for each daemon, tells it; and most compute 
 Who cannot make a list or a proposal out of a digest asks its sender for the message in full.
 
 More than a few daemons use short forms, while all that are there understand them, are heard, and do
-not say that they do not hear this one: an answer has to arrive. Otherwise all is said in full.
+not say that they do not hear this one: an answer has to arrive. Otherwise all is said in full, and
+a join also while some of them do not hear each other: they would have to ask, and a view is sought.
 """
 
 from collections.abc import Callable
@@ -123,6 +124,11 @@ class ShortForms:
             return message
         if isinstance(message, Commit):
             return self._short_commit(message)
+        if isinstance(message, Join) and not self._detector.all_mutual(message.heard, now):
+            return message  # who does not hear all of them cannot tell the list
+        return self._with_digest(message)
+
+    def _with_digest(self, message: Beacon | Join) -> ControlMessage:
         present = tuple(sorted((*message.heard, self._detector.key)))
         try:
             bits = sum([1 << self._places[number] for number, _ in present])

@@ -19,7 +19,7 @@ from groupcomm.wire.membership import (
     ShortJoin,
     decode_message_untrusted,
 )
-from tests.groupcomm.membership.stage import IN_FULL, NUMBERS, Daemon, Stage, row_of
+from tests.groupcomm.membership.stage import IN_FULL, NUMBERS, Daemon, Stage, join_of, row_of
 
 FULL = (Beacon, Join, Commit)
 SHORT = (ShortBeacon, ShortJoin, ShortCommit)
@@ -107,7 +107,7 @@ def short_join_of(daemon: Daemon, *, heard: str) -> ControlPacket:
     """The next join of a daemon, in the short form, as if it heard these."""
     machine = daemon.machine
     machine._own_join.latest = structs.replace(machine._own_join.latest, heard=row_of(heard))
-    machine.flood.send_all(machine._short.shorten(machine._own_join.latest, 3.0))
+    machine.flood.send_all(machine._short._with_digest(machine._own_join.latest))
     packets = [packet for _, packet in daemon.taken() if packet.kind == ControlKind.SHORT_JOIN]
     return packets[-1]
 
@@ -143,13 +143,23 @@ def test_a_list_with_a_daemon_that_is_unknown_here_is_asked_for_the_second_time(
     assert peer.join.heard == row_of("bcd")
 
 
-def test_a_list_is_told_once_the_daemon_that_was_unknown_is_heard() -> None:
+@pytest.mark.parametrize("by", ["itself", "another"])
+def test_a_list_is_told_once_the_daemon_that_was_unknown_is_heard_or_mentioned(by: str) -> None:
     stage = gathering()
     b = stage.daemons["b"]
+    for name in "ac":
+        b.machine.on_datagram(NUMBERS[name], stage.daemons[name].start.incarnation, stage.now)
+    b.machine.step(stage.now)
     stage.hear("b", "a", short_join_of(stage.daemons["a"], heard="bcd"))
     peer = b.machine.peers[NUMBERS["a"]]
     d = stage.place("d")
-    b.machine.on_datagram(NUMBERS["d"], d.start.incarnation, stage.now)
+    if by == "itself":
+        b.machine.on_datagram(NUMBERS["d"], d.start.incarnation, stage.now)
+    else:
+        d.machine.flood.out.clear()
+        d.machine.flood.send_to("c", stage.fill_in(join_of("d", 1)))
+        ((_, packet),) = d.taken()
+        stage.hear("b", "c", packet)
     b.machine.step(stage.now)
     assert peer.join is not None
     assert peer.join.heard == row_of("bcd")
@@ -163,6 +173,32 @@ def test_another_start_of_a_daemon_is_another_list() -> None:
     peer = b.machine.peers[NUMBERS["a"]]
     assert peer.join is not None
     assert peer.join.heard == ()
+
+
+def test_all_is_said_in_full_while_two_starts_of_a_daemon_are_heard() -> None:
+    """The one that does not count gets no answer, and could not tell whether it is meant."""
+    stage = in_view("abc", names="abc")
+    a = stage.daemons["a"].machine
+    assert not a.on_datagram(NUMBERS["c"], Incarnation(0, 9), stage.now)
+    for forms in ({Beacon}, {ShortBeacon}):
+        count = len(stage.sent)
+        stage.run(0.3)
+        assert {type(m) for name, _, m in stage.sent[count:] if name == "a"} == forms
+        stage.run(0.3)
+
+
+def test_joins_are_said_in_full_while_some_of_the_others_do_not_hear_each_other() -> None:
+    """They could not tell the lists of those that hear both of them."""
+    stage = in_view("abcde", names="abcde")
+    stage.cut = {("a", "c"), ("c", "a")}
+    stage.run(3.0)
+    count = len(stage.sent)
+    end(stage, "d")
+    stage.run(1.0)
+    assert stage.members == ["abcde"] * 5
+    said = stage.sent[count:]
+    assert {name for name, _, m in said if isinstance(m, ShortJoin)} == {"a", "c"}
+    assert not [m for _, _, m in said if isinstance(m, Ask)]
 
 
 def test_a_proposal_that_nobody_here_has_is_asked_for_and_its_commits_count_then() -> None:
