@@ -217,7 +217,7 @@ async def test_counter_latch_and_queue(kind: Kind, cluster: RunningCluster) -> N
 
         await kind.together(lambda: receive(first), lambda: receive(second), put)
         assert sorted(got, key=int) == [str(number) for number in range(20)]
-        assert len(first) == 0
+        await first.replicated.driver.until(lambda: len(first) == 0)
 
 
 @played
