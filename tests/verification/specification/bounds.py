@@ -148,6 +148,9 @@ SMALL: Final[Mapping[str, MakeModel]] = {
         "LEAVE p k > MESSAGE p g",
         "MESSAGE q k",
     ),
+    "locality: the last member leaves": _locality(
+        _TWO_RINGS, _APART, {"g": "p"}, 3, {1}, "LEAVE p g", "MESSAGE t g"
+    ),
     "locality: one sender, both lines": _locality(
         _TWO_RINGS,
         {**_APART, "s": "a"},

@@ -6,8 +6,9 @@ packet is *local* by its place in its ring's stream alone, so all daemons of the
     wide      a name (a group, or "#" and a session: a private name) of which the stream says that
               other rings may send to it: it had members there when the view began, or its last
               mark is WIDE and not NARROW
-    local     a message none of whose names is wide, none of whose receivers is in a wide group, and
-              none of whose receivers has a wide private name
+    local     a message each of whose names has receivers in the ring and is not wide, none of whose
+              receivers is in a wide group, and none of whose receivers has a wide private name:
+              what nobody receives waits for the leave of the last one who did
     waits     the earlier packets of the stream that concern one of its receivers, or are of its
               session: it is delivered after these, and before all others if it can be
 
@@ -163,6 +164,7 @@ def entries_of(cluster: Cluster, ring: int, contents: tuple[Content, ...]) -> tu
             who = (who if now != before else frozenset()) | {content.session}
         named = {*content.names, *("#" + s for s in who), *(g for s, g in now if s in who)}
         local = content.kind is Kind.MESSAGE and who <= own and not named & wide
+        local = local and all(receivers(now, (name,)) for name in content.names)
         waits = frozenset(
             number
             for number, (other, earlier) in enumerate(zip(contents, concerned, strict=False), 1)

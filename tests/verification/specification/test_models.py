@@ -28,6 +28,7 @@ STATES = {
     "locality: the right is kept": 1936,
     "locality: 2 messages in a ring of 2, 1 SAFE": 3885,
     "locality: a member leaves the wide group": 5889,
+    "locality: the last member leaves": 812,
     "locality: one sender, both lines": 8577,
     "locality: a stranger gets a right": 10692,
     "locality: the right is given back": 19118,
