@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 _TASK: Final = "task"
 
+_CORES: Final = "cores"
+"""An option between `read_stream` and the source: how many tasks run at a time."""
+
+MOST_ROWS: Final = 2_000_000
+"""The most rows of a task whose size nobody chose: a failed task is repeated as a whole."""
+
 
 def read_stream(
     spark: "SparkSession", path: str | Path, **options: str | int | bool
@@ -45,6 +51,8 @@ def read_stream(
     """
     texts = {name: _text(value) for name, value in options.items()}
     asked = parse_options({**texts, "path": str(path)})
+    if not any(name.lower() == "rowspertask" for name in texts):
+        texts[_CORES] = str(spark.sparkContext.defaultParallelism)
     spark.dataSource.register(TaskSource)
     tasks = spark.readStream.format(TaskSource.name()).options(**texts).load(str(asked.folder))
     read = partial(read_tasks, options=asked, columns=asked.columns)
@@ -73,12 +81,33 @@ class TaskSource(GroupCommDataSource):
         Raises:
             ConfigError: an option is wrong.
         """
-        options = parse_options(self.options)
-        return TaskReader(options, options.columns)
+        given = {name.lower(): text for name, text in self.options.items()}
+        cores = given.pop(_CORES, None)
+        options = parse_options(given)
+        return TaskReader(options, options.columns, None if cores is None else int(cores))
 
 
 class TaskReader(StreamReader):
-    """A reader of a stream that leaves the rows to others."""
+    """A reader of a stream that leaves the rows to others.
+
+    Each task costs 0.1 s of processors, so there are no more of them than run at a time, unless
+    they would be too large.
+
+    Args:
+        options: the rows to read.
+        columns: the names of columns, in this order.
+        cores: how many tasks run at a time; None if the options say how large they are.
+    """
+
+    def __init__(
+        self, options: ReadOptions, columns: Sequence[str], cores: int | None = None
+    ) -> None:
+        super().__init__(options, columns)
+        self._cores = cores
+
+    def _rows_of_task(self, rows: int) -> int:
+        least = super()._rows_of_task(rows)
+        return least if self._cores is None else max(least, min(MOST_ROWS, -(-rows // self._cores)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the task itself."""

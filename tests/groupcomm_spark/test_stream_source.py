@@ -196,6 +196,22 @@ def test_a_task_is_one_row_and_stands_for_its_rows(tmp_path: Path) -> None:
     assert [*read_tasks(iter([nothing]), options=options, columns=options.columns)] == []
 
 
+@pytest.mark.parametrize(
+    ("cores", "tasks"), [(None, 6), (1, 2), (2, 2), (3, 3), (4, 4), (6, 6), (100, 6)]
+)
+def test_a_batch_has_no_more_tasks_than_run_at_a_time_unless_they_are_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int | None, tasks: int
+) -> None:
+    """12 rows in 6 files, by tasks of 2 to 6 rows."""
+    make_epoch(tmp_path, [2] * 6).close()
+    monkeypatch.setattr("groupcomm_spark.streams.MOST_ROWS", 6)
+    options = parse_options({"path": str(tmp_path), "rowsPerTask": "2"})
+    partitions = TaskReader(options, ["row"], cores).partitions(offset(1, 0), offset(1, 12))
+    assert len(partitions) == tasks
+    starts = [part.start for partition in partitions for part in partition.value]
+    assert starts == [0, 2, 4, 6, 8, 10]
+
+
 @pytest.mark.long
 def test_a_query_tells_that_rows_were_removed_or_passes_over_them(
     spark: SparkSession, tmp_path: Path

@@ -161,8 +161,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_same(begin, stop)
         self._check_kept(begin)
         parts = self._planner.parts(begin, stop)
-        tasks = self._planner.tasks(parts, self._options.rows_per_task)
-        return [InputPartition(task) for task in tasks]
+        most = self._rows_of_task(sum(part.count for part in parts))
+        return [InputPartition(task) for task in self._planner.tasks(parts, most)]
+
+    def _rows_of_task(self, rows: int) -> int:
+        """Return about how many rows each task of a batch reads."""
+        return self._options.rows_per_task
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Return the rows of a task."""
