@@ -226,12 +226,15 @@ class Reservation:
     def allows_view_with(self, used: int, mark: int, now: float) -> bool:
         """Return whether one view can have this daemon and another one.
 
+        Its counter is above what both may have used, and at or below both marks. A daemon may have
+        to count more as used than its disk holds yet: after it has met a start with an empty disk.
+
         Args:
             used: the highest counter that the other daemon may have used.
             mark: the mark of the other daemon's disk.
             now: seconds.
         """
-        return self.may_use(used + 1, now) and self.used < mark
+        return self.may_use(used + 1, now) and max(self.used, used) < mark
 
     @property
     def is_short(self) -> bool:

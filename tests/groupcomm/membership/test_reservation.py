@@ -136,8 +136,10 @@ def test_nobody_uses_a_counter_that_is_not_reserved() -> None:
 def test_a_view_with_another_daemon_needs_both_disks() -> None:
     disk = reservation(mark=100)
     disk.use(50)
-    assert disk.allows_view_with(99, 51, 0.0)
-    assert not disk.allows_view_with(99, 50, 0.0), "the other one cannot go above 50"
+    assert disk.allows_view_with(40, 51, 0.0)
+    assert not disk.allows_view_with(40, 50, 0.0), "the other one cannot go above 50"
+    assert disk.allows_view_with(99, 100, 0.0)
+    assert not disk.allows_view_with(99, 99, 0.0), "nor above what it has used itself"
     assert disk.to_store is None
     assert not disk.allows_view_with(100, 10**6, 0.0)
     assert disk.to_store is not None, "this one can, once its disk has answered"
