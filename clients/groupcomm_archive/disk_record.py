@@ -4,7 +4,6 @@ The name counts the disks that hold a message: an archive that is started again 
 and a copy of its folder counts as one with it.
 """
 
-import json
 from pathlib import Path
 from secrets import token_bytes
 from typing import Final
@@ -49,6 +48,5 @@ def open_record(folder: Path, archives: int | None, disk: files.Disk | None = No
         ) from None
     wanted = _Record(name.hex(), record.archives if record and archives is None else archives or 0)
     if wanted != record:
-        text = json.dumps({"disk": wanted.disk, "archives": wanted.archives})
-        (disk or files.Disk()).replace(path, text.encode())
+        (disk or files.Disk()).replace(path, msgspec.json.encode(wanted))
     return Disk(name, wanted.archives)

@@ -12,7 +12,7 @@ error that says so is raised at the end of the block at the latest.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from groupcomm_client.arguments import check_function
 from groupcomm_client.block import Raised
@@ -31,6 +31,7 @@ from groupcomm_client.coordination.election import Election
 from groupcomm_client.coordination.mutex import Mutex
 from groupcomm_client.coordination.objects import (
     DictWatch,
+    ReadyObject,
     ReplicatedCounter,
     ReplicatedDict,
     ReplicatedLatch,
@@ -69,6 +70,9 @@ __all__ = [
     "use",
     "work",
 ]
+
+
+Ready = TypeVar("Ready", bound=ReadyObject[Any])
 
 
 class BlockingMutex(Waiting[Mutex]):
@@ -125,11 +129,14 @@ class BlockingReplicated(Waiting[Replicated]):
 replicate = opens(replicated.replicate, BlockingReplicated)
 
 
-class BlockingReplicatedDict(Waiting[ReplicatedDict[Any]]):
+class _BlockingObject(Waiting[Ready]):
+    is_current = shows(ReadyObject.is_current)
+    until_current = waits(ReadyObject.until_current)
+
+
+class BlockingReplicatedDict(_BlockingObject[ReplicatedDict[Any]]):
     """A dict that programs share; made by `open_dict`; threads may share it, too."""
 
-    is_current = shows(ReplicatedDict.is_current)
-    until_current = waits(ReplicatedDict.until_current)
     get = calls(ReplicatedDict[Any].get)
     entry = calls(ReplicatedDict[Any].entry)
     copy = calls(ReplicatedDict[Any].copy)
@@ -145,31 +152,25 @@ class BlockingDictWatch(Events[DictWatch[Any], Mapping[str, Any]]):
     """Changes of a dict; made by `BlockingReplicatedDict.watch`."""
 
 
-class BlockingReplicatedCounter(Waiting[ReplicatedCounter]):
+class BlockingReplicatedCounter(_BlockingObject[ReplicatedCounter]):
     """A number that programs share; made by `open_counter`."""
 
-    is_current = shows(ReplicatedCounter.is_current)
-    until_current = waits(ReplicatedCounter.until_current)
     value = shows(ReplicatedCounter.value)
     add = waits(ReplicatedCounter.add)
     until_changed = waits(ReplicatedCounter.until_changed)
 
 
-class BlockingReplicatedLatch(Waiting[ReplicatedLatch]):
+class BlockingReplicatedLatch(_BlockingObject[ReplicatedLatch]):
     """A latch that programs share; made by `open_latch`."""
 
-    is_current = shows(ReplicatedLatch.is_current)
-    until_current = waits(ReplicatedLatch.until_current)
     remaining = shows(ReplicatedLatch.remaining)
     count_down = waits(ReplicatedLatch.count_down)
     until_open = waits(ReplicatedLatch.until_open)
 
 
-class BlockingReplicatedQueue(Waiting[ReplicatedQueue[Any]]):
+class BlockingReplicatedQueue(_BlockingObject[ReplicatedQueue[Any]]):
     """A queue that programs share; made by `open_queue`."""
 
-    is_current = shows(ReplicatedQueue.is_current)
-    until_current = waits(ReplicatedQueue.until_current)
     put = waits(ReplicatedQueue.put)
     get = waits(ReplicatedQueue[Any].get)
 
@@ -178,11 +179,9 @@ class BlockingReplicatedQueue(Waiting[ReplicatedQueue[Any]]):
         return len(self.awaited)
 
 
-class BlockingReplicatedSemaphore(Waiting[ReplicatedSemaphore]):
+class BlockingReplicatedSemaphore(_BlockingObject[ReplicatedSemaphore]):
     """Permits that programs share; made by `open_semaphore`."""
 
-    is_current = shows(ReplicatedSemaphore.is_current)
-    until_current = waits(ReplicatedSemaphore.until_current)
     holders = shows(ReplicatedSemaphore.holders)
     permit = opens(ReplicatedSemaphore.permit, same)
 

@@ -20,7 +20,6 @@ import msgspec
 from groupcomm.errors import Code, LocalProtocolError, SessionEnded
 from groupcomm_client.arguments import check_count
 from groupcomm_client.connection import Connection
-from groupcomm_client.coordination.driving import driving
 from groupcomm_client.coordination.object_machines import (
     Add,
     Append,
@@ -33,7 +32,7 @@ from groupcomm_client.coordination.object_machines import (
     RemoveFirst,
     encode,
 )
-from groupcomm_client.coordination.replicated import Replicated
+from groupcomm_client.coordination.replicated import Replicated, replicating
 
 Value = TypeVar("Value")
 Kind = TypeVar("Kind", bound=Machine[Any])
@@ -287,19 +286,6 @@ class ReplicatedQueue(ReadyObject[QueueMachine], Generic[Value]):
 
 
 @asynccontextmanager
-async def replicating(
-    connection: Connection, group: str, machine: Machine[Any], replicas: int | None
-) -> AsyncIterator[Replicated]:
-    """Replicate a machine for the length of a block; see `open_dict` for arguments and errors."""
-    if replicas is not None:
-        check_count("replicas", replicas)
-    found = Replicated(connection, group, machine, replicas, needs_majority=True)
-    async with driving(found.driver):
-        yield found
-    found.driver.check_ended()
-
-
-@asynccontextmanager
 async def open_dict(
     connection: Connection, group: str, values: type[Value], *, replicas: int | None = None
 ) -> AsyncIterator[ReplicatedDict[Value]]:
@@ -320,7 +306,7 @@ async def open_dict(
         SessionEnded: the session is over, and no other follows; also at the end of the block.
     """
     machine = DictMachine()
-    async with replicating(connection, group, machine, replicas) as replicated:
+    async with replicating(connection, group, machine, replicas, needs_majority=True) as replicated:
         yield ReplicatedDict(replicated, machine, values)
 
 
@@ -330,7 +316,7 @@ async def open_counter(
 ) -> AsyncIterator[ReplicatedCounter]:
     """Open a counter, 0 at first; arguments and errors are those of `open_dict`."""
     machine = CounterMachine()
-    async with replicating(connection, group, machine, replicas) as replicated:
+    async with replicating(connection, group, machine, replicas, needs_majority=True) as replicated:
         yield ReplicatedCounter(replicated, machine)
 
 
@@ -341,7 +327,7 @@ async def open_latch(
     """Open a latch that is to be counted down `count` times; the rest is as for `open_dict`."""
     check_count("count", count)
     machine = CounterMachine()
-    async with replicating(connection, group, machine, replicas) as replicated:
+    async with replicating(connection, group, machine, replicas, needs_majority=True) as replicated:
         yield ReplicatedLatch(replicated, machine, count)
 
 
@@ -351,5 +337,5 @@ async def open_queue(
 ) -> AsyncIterator[ReplicatedQueue[Value]]:
     """Open a queue; arguments and errors are those of `open_dict`."""
     machine = QueueMachine()
-    async with replicating(connection, group, machine, replicas) as replicated:
+    async with replicating(connection, group, machine, replicas, needs_majority=True) as replicated:
         yield ReplicatedQueue(replicated, machine, values)

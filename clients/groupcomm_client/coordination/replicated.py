@@ -205,9 +205,23 @@ async def replicate(
     """
     for name in _CALLS:
         check_function(f"machine.{name}", getattr(machine, name, None))
+    async with replicating(connection, group, machine, replicas) as found:
+        yield found
+
+
+@asynccontextmanager
+async def replicating(
+    connection: Connection,
+    group: str,
+    machine: StateMachine,
+    replicas: int | None,
+    *,
+    needs_majority: bool = False,
+) -> AsyncIterator[Replicated]:
+    """Replicate a machine that has all methods; see `replicate`, and `Replica` for a majority."""
     if replicas is not None:
         check_count("replicas", replicas)
-    found = Replicated(connection, group, machine, replicas)
+    found = Replicated(connection, group, machine, replicas, needs_majority=needs_majority)
     async with driving(found.driver):
         yield found
     found.driver.check_ended()

@@ -23,8 +23,8 @@ from groupcomm_client.coordination.object_machines import (
     SemaphoreMachine,
     encode,
 )
-from groupcomm_client.coordination.objects import ReadyObject, replicating
-from groupcomm_client.coordination.replicated import OutcomeUnknown, Replicated
+from groupcomm_client.coordination.objects import ReadyObject
+from groupcomm_client.coordination.replicated import OutcomeUnknown, Replicated, replicating
 
 
 class PermitLost(GroupCommError):
@@ -146,5 +146,5 @@ async def open_semaphore(
     `open_dict`."""
     check_count("permits", permits)
     machine = SemaphoreMachine()
-    async with replicating(connection, group, machine, replicas) as replicated:
+    async with replicating(connection, group, machine, replicas, needs_majority=True) as replicated:
         yield ReplicatedSemaphore(replicated, machine, permits)

@@ -1,4 +1,4 @@
-"""Subscriptions and keepers for programs that use threads."""
+"""Subscriptions and kept messages for programs that use threads."""
 
 from groupcomm_client.history.given import Given
 from groupcomm_client.history.keeping import KeptSender

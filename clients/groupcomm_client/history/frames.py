@@ -212,7 +212,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, tag=7):
 class AwaitKept(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """A question to all archives: who holds the line of these groups up to a place on its disk?
 
-    Each answers once it does; of one program a question with the same number replaces the earlier.
+    Each answers once it does, also a question that was repeated.
     """
 
     number: int

@@ -63,13 +63,20 @@ def opened(part: str, *more: Any) -> Row:
     )
 
 
-def until_current(name: str) -> Row:
+def without_arguments(
+    call: Callable[[Stage], Any], forked: Callable[[Stage], Any] | None = None
+) -> Row:
     return Row(
-        call=lambda s: getattr(s, name).until_current(),
+        call=call,
         large=NO_ARGUMENTS,
         wrong=NO_ARGUMENTS,
         raising=NO_FUNCTION,
+        forked_call=forked,
     )
+
+
+def until_current(name: str) -> Row:
+    return without_arguments(lambda s: getattr(s, name).until_current())
 
 
 def reads(call: Callable[[Stage], Any]) -> Row:
@@ -137,18 +144,8 @@ OBJECTS: Final = Scene(
             raising=NO_FUNCTION,
         ),
         "ReplicatedLatch.until_current": until_current("latch"),
-        "ReplicatedLatch.count_down": Row(
-            call=lambda s: s.latch.count_down(),
-            large=NO_ARGUMENTS,
-            wrong=NO_ARGUMENTS,
-            raising=NO_FUNCTION,
-        ),
-        "ReplicatedLatch.until_open": Row(
-            call=lambda s: s.latch.until_open(),
-            large=NO_ARGUMENTS,
-            wrong=NO_ARGUMENTS,
-            raising=NO_FUNCTION,
-        ),
+        "ReplicatedLatch.count_down": without_arguments(lambda s: s.latch.count_down()),
+        "ReplicatedLatch.until_open": without_arguments(lambda s: s.latch.until_open()),
         "ReplicatedQueue.until_current": until_current("queue"),
         "ReplicatedQueue.put": Row(
             call=lambda s: s.queue.put(b"x"),
@@ -156,13 +153,7 @@ OBJECTS: Final = Scene(
             wrong=(Refused(lambda s: s.queue.put(7), "7 is no bytes"),),
             raising=NO_FUNCTION,
         ),
-        "ReplicatedQueue.get": Row(
-            call=put_and_get,
-            large=NO_ARGUMENTS,
-            wrong=NO_ARGUMENTS,
-            raising=NO_FUNCTION,
-            forked_call=lambda s: s.queue.get(),
-        ),
+        "ReplicatedQueue.get": without_arguments(put_and_get, lambda s: s.queue.get()),
         "ReplicatedSemaphore.until_current": until_current("semaphore"),
         "ReplicatedSemaphore.permit": Row(
             call=lambda s: s.semaphore.permit(),
@@ -201,13 +192,7 @@ async def keep(s: Stage, **options: Any) -> None:
 KEPT: Final = Scene(
     a_kept_sender,
     {
-        "Connection.keeping": Row(
-            call=kept_alone,
-            large=NO_ARGUMENTS,
-            wrong=NO_ARGUMENTS,
-            raising=NO_FUNCTION,
-            forked_call=lambda s: s.ann.keeping(),
-        ),
+        "Connection.keeping": without_arguments(kept_alone, lambda s: s.ann.keeping()),
         "KeptSender.multicast": Row(
             call=keep,
             large=(

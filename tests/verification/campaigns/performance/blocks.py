@@ -269,13 +269,15 @@ def queues(data: Data) -> str:
     columns = [f"MTU {networks.ETHERNET:,}"]
     for system in part.systems:
         columns += [f"{system}: p50, ms", "p99, ms"]
-    rows = []
-    for load in part.loads:
-        row = [load]
-        for system in part.systems:
-            row += [amount(part.median(load, system, name)) for name in ("p50_ms", "p99_ms")]
-        rows.append(row)
-    return table(columns, rows) + _notes(part)
+    return table(columns, _by_system(part, ("p50_ms", "p99_ms"))) + _notes(part)
+
+
+def _by_system(part: Recorded, figures: Sequence[str]) -> list[list[str]]:
+    """Return a row for each load, with these figures of each system."""
+    return [
+        [load, *(amount(part.median(load, one, name)) for one in part.systems for name in figures)]
+        for load in part.loads
+    ]
 
 
 def _delays(part: Recorded, system: str) -> list[str]:
@@ -314,13 +316,7 @@ def events(data: Data) -> str:
     columns = ["one of three daemons is"]
     for preset in part.systems:
         columns += [f"preset `{preset}`: new view, ms", "one view again, ms"]
-    rows = []
-    for load in part.loads:
-        row = [load]
-        for preset in part.systems:
-            row += [amount(part.median(load, preset, name)) for name in ("view_ms", "merged_ms")]
-        rows.append(row)
-    return table(columns, rows) + _notes(part)
+    return table(columns, _by_system(part, ("view_ms", "merged_ms"))) + _notes(part)
 
 
 def sites(data: Data) -> str:
