@@ -37,22 +37,23 @@ class Disk:
 
 
 class Awaiting:
-    """The questions that wait, by their groups: the lowest place first.
-
-    Attributes:
-        count: their number.
-    """
+    """The questions that wait, by their groups: the lowest place first."""
 
     def __init__(self, disk: Disk) -> None:
         """Begin without any."""
         self._disk = disk
         self._of: dict[Groups, list[_Asked]] = {}
-        self.count = 0
+        self._known: set[tuple[MemberId, int]] = set()
+
+    @property
+    def count(self) -> int:
+        """Return the number of questions that wait."""
+        return len(self._known)
 
     def add(self, sender: MemberId, question: AwaitKept, now: float) -> None:
-        """Add a question; call `pop_held` then."""
-        if self.count < MOST:
-            self.count += 1
+        """Add a question, unless it waits already; call `pop_held` then."""
+        if self.count < MOST and (sender, question.number) not in self._known:
+            self._known.add((sender, question.number))
             of_groups = self._of.setdefault(question.groups, [])
             heappush(of_groups, (question.place, now, sender, question.number))
 
@@ -67,7 +68,7 @@ class Awaiting:
             intervals = held(groups)
             while asked and intervals and asked[0][0] <= intervals[-1].last:
                 place, _, sender, number = heappop(asked)
-                self.count -= 1
+                self._known.remove((sender, number))
                 if any(each.first < place <= each.last for each in intervals):
                     kept = Kept(number, self._disk.name, self._disk.archives)
                     answers.append(Send(sender.name, encode(kept), ServiceLevel.FIFO))
@@ -82,4 +83,4 @@ class Awaiting:
             heapify(asked)
             if not asked:
                 del self._of[groups]
-        self.count = sum(map(len, self._of.values()))
+        self._known = {each[2:] for asked in self._of.values() for each in asked}

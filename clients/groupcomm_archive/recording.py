@@ -18,6 +18,7 @@ from groupcomm_archive.keys import MOST_KEYS
 from groupcomm_archive.recorded import RecordedLog
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Received, Unfiltered, Unreadable
+from groupcomm_client.first_number import first_number
 from groupcomm_client.history.channel_reader import ChannelReader
 from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Given, Start
 from groupcomm_client.history.places import Line, place_of
@@ -103,7 +104,7 @@ class Recording:
             is_archive=True,
             queue_bytes=buffer_bytes,
             has_channels=True,
-            first_number=self.place << NUMBER_BITS,
+            first_number=(self.place << NUMBER_BITS) + first_number(NUMBER_BITS - 1),
             compacted=log.compacting is not None,
         )
         self.reader = ChannelReader(connection.loop, nullcontext(), self.subscriber, act)

@@ -75,6 +75,16 @@ def test_groups_that_are_not_recorded_get_no_answer() -> None:
     assert answers(asked) == []
 
 
+def test_a_question_that_is_repeated_waits_once() -> None:
+    asked = archive()
+    for _ in range(3):
+        ask(asked, 21)
+    asked.stored(place(21), 1.0)
+    assert answers(asked) == [("#ann#a", 1)]
+    ask(asked, 21)
+    assert answers(asked) == [("#ann#a", 1)], "the first answer may have been lost"
+
+
 def test_questions_are_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(awaiting, "MOST", 2)
     asked = archive()

@@ -40,6 +40,7 @@ from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, driving, running
 from groupcomm_client.coordination.limits import check_data, clean, text_of
 from groupcomm_client.events import Received
+from groupcomm_client.first_number import first_number
 from groupcomm_client.loops import Tasks
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -288,7 +289,7 @@ class Caller:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._number = 0
+        self._number = first_number()
         self._asked: dict[int, _Asked] = {}  # the calls that wait
         self.driver = Driver(connection, "", self)
 

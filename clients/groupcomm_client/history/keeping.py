@@ -26,6 +26,7 @@ from groupcomm_client.arguments import check_count, check_names, check_seconds
 from groupcomm_client.basic_connection import BasicConnection
 from groupcomm_client.coordination.driving import Driver, running
 from groupcomm_client.events import Received
+from groupcomm_client.first_number import first_number
 from groupcomm_client.history.frames import (
     ARCHIVES,
     HEAD,
@@ -119,7 +120,7 @@ class KeptSender:
     it."""
 
     def __init__(self, connection: BasicConnection) -> None:
-        self._number = 0
+        self._number = first_number()
         self._waits: dict[int, _Wait] = {}
         self._majorities: dict[ViewId, bool | None] = {}
         self.driver = Driver(connection, "", self)

@@ -9,8 +9,9 @@ from groupcomm.events import GroupView
 from groupcomm_client.basic_connection import Session
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
+from groupcomm_client.first_number import first_number
 from groupcomm_client.history.given import Given
-from groupcomm_client.history.resumption import Resumption
+from groupcomm_client.history.resumption import BEGUN_BITS, Resumption
 from groupcomm_client.loops import Loop
 from groupcomm_client.reconnecting import Opener, ReconnectingConnection
 
@@ -43,7 +44,9 @@ class ResumingConnection(ReconnectingConnection):
         """
         super().__init__(session, loop, opener, (), secrets)
         self._resume = None if resume is None else frozenset(resume)
-        self._resumption = Resumption(self.member, self._resume, self.view)
+        self._resumption = Resumption(
+            self.member, self._resume, self.view, begun=first_number(BEGUN_BITS)
+        )
         self._resuming = loop.lock()  # one task at a time passes events on, in their order
         self._given_lock = loop.thread_lock()
 

@@ -27,6 +27,9 @@ behind a gap."""
 NUMBER_BITS: Final = 24
 """The bits of the numbers of questions of one subscriber."""
 
+BEGUN_BITS: Final = 32
+"""The bits of the numbers of subscribers."""
+
 _AGREED: Final = ServiceLevel.AGREED
 
 
@@ -38,7 +41,12 @@ class Resumption:
     """
 
     def __init__(
-        self, me: MemberId, groups: Collection[str] | None, view: DaemonView | None
+        self,
+        me: MemberId,
+        groups: Collection[str] | None,
+        view: DaemonView | None,
+        *,
+        begun: int = 0,
     ) -> None:
         """Begin with a session that has joined no group.
 
@@ -46,6 +54,7 @@ class Resumption:
             me: the session.
             groups: the groups whose history is given; None for all that are joined.
             view: the present view of daemons, if it was received already.
+            begun: the subscribers of earlier programs of this name; see `first_number`.
         """
         self.given: deque[Given] = deque()
         self._me = me
@@ -53,7 +62,7 @@ class Resumption:
         self._view = view
         self._since: dict[str, Position] = {}  # the joined groups, and where that was
         self._subscriber: Subscriber | None = None  # while there are any
-        self._begun = 0  # subscribers so far
+        self._begun = begun
         self._is_behind = False  # whether events may come from an archive
         self._has_ended = False  # whether a session has ended since the last CaughtUp
         self._refused_by: set[str] = set()  # archives whose refusals the program knows

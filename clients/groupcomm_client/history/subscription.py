@@ -19,6 +19,7 @@ from groupcomm.events import Message
 from groupcomm_client.arguments import check_count, check_names, check_seconds
 from groupcomm_client.basic_connection import GOODBYE_S, BasicConnection
 from groupcomm_client.events import Received, Reconnected
+from groupcomm_client.first_number import first_number
 from groupcomm_client.history.channel_reader import ChannelReader
 from groupcomm_client.history.cursor_client import Cursor, CursorClient, CursorState
 from groupcomm_client.history.frames import HEAD, decode_untrusted
@@ -77,6 +78,7 @@ class Subscription:
             view=connection.view,
             stable=stable,
             has_channels=True,
+            first_number=first_number(),
             compacted=compacted,
             gap_wait_s=gap_wait_s,
             queue_bytes=queue_bytes,
@@ -486,7 +488,7 @@ async def _find_cursor(
         SessionEnded: the session is over.
     """
     now = time.monotonic()
-    cursor = CursorClient(connection.member, name, groups, int(now * 1000), now=now)
+    cursor = CursorClient(connection.member, name, groups, first_number(), now=now)
     while cursor.state is CursorState.FINDING:
         now = time.monotonic()
         if cursor.alone_since is not None and now >= cursor.alone_since + FOUND_S:

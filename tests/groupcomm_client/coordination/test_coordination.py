@@ -346,6 +346,33 @@ async def test_a_server_that_goes_is_succeeded(cluster: LocalCluster) -> None:
         assert list(replies[0].data) == [found[2].member]
 
 
+async def test_a_late_reply_to_an_earlier_block_is_no_reply_to_the_next_one(
+    cluster: LocalCluster,
+) -> None:
+    may_reply = trio.Event()
+
+    async def echo(request: Request) -> bytes:
+        if request.data == b"slow":
+            await may_reply.wait()
+        return request.data
+
+    async with (
+        connect(at(cluster, "a")) as server,
+        connect(at(cluster, "b")) as connection,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(serve, server, "echo", echo)
+        async with calling(connection) as caller:
+            while not (await server.ask("members echo"))["members"]:
+                await trio.sleep(0.01)
+            with pytest.raises(NoReply):
+                await caller.call("echo", b"slow", timeout_s=0.1)
+        async with calling(connection) as caller:
+            may_reply.set()
+            assert await caller.call("echo", b"other") == b"other"
+        nursery.cancel_scope.cancel()
+
+
 async def test_without_a_server_the_call_says_so(cluster: LocalCluster) -> None:
     async with connect(at(cluster, "b")) as connection, calling(connection) as caller:
         with pytest.raises(NoReply, match="no reply of group 'nobody'"):

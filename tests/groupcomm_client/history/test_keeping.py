@@ -1,5 +1,7 @@
 """Messages that archives keep, with real daemons and archives, in all three loops."""
 
+import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,6 +102,34 @@ def test_a_disk_counts_once_however_often_its_archive_is_started(
             error = waiting.exception()
     assert isinstance(error, NotKept)
     assert error.copies == 3, "the folder has answered at both starts"
+
+
+def test_an_answer_to_an_earlier_program_of_the_name_keeps_no_message_of_the_next_one(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    late = ArchiveProcess(cluster.address("b"), tmp_path, ["late"])
+    late.until_live()
+    os.kill(late.pid, signal.SIGSTOP)
+    with late:
+        with (
+            blocking.connect(cluster.address("a"), user="program") as connection,
+            connection.keeping() as sender,
+            pytest.raises(NotKept),
+        ):
+            sender.multicast("late", b"first", copies=1, within_s=0.5)
+        with (
+            blocking.connect(cluster.address("a"), user="program") as connection,
+            connection.keeping() as sender,
+            ThreadPoolExecutor() as threads,
+        ):
+            # No archive is of these groups, and this one answers what it was asked before.
+            waiting = threads.submit(
+                sender.multicast, "of no archive", b"second", copies=1, within_s=2.0
+            )
+            os.kill(late.pid, signal.SIGCONT)
+            error = waiting.exception()
+    assert isinstance(error, NotKept)
+    assert error.copies == 0
 
 
 def test_without_a_number_of_archives_copies_must_be_said(

@@ -28,7 +28,7 @@ from groupcomm_client.history import (
     subscription,
 )
 from groupcomm_client.history.cursors import CursorEntry, CursorExchange
-from groupcomm_client.history.frames import ARCHIVES, Piece, encode
+from groupcomm_client.history.frames import ARCHIVES, Find, Piece, decode_untrusted, encode
 from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_client.history.subscription import Begin
 from groupcomm_log.cluster_mark import claim_folder
@@ -205,6 +205,22 @@ def test_history_comes_by_a_channel_or_through_the_daemons(
         b"%d" % number for number in range(500)
     ]
     assert bool(by_channel) is (listen != "none")
+
+
+def test_late_answers_to_an_earlier_subscription_have_other_numbers(
+    cluster: RunningCluster,
+) -> None:
+    asked = []
+    with connect(cluster.address("b")) as archive, connect(cluster.address("a")) as connection:
+        archive.join(ARCHIVES)
+        for _ in range(2):
+            with connection.subscribe("elsewhere", start=EARLIEST):
+                frame = None
+                while not isinstance(frame, Find):
+                    event = archive.receive(PATIENCE_S)
+                    frame = decode_untrusted(getattr(event, "data", b""))
+                asked.append(frame.number)
+    assert abs(asked[0] - asked[1]) > 1_000, "both begin at the same number"
 
 
 @pytest.mark.parametrize(
