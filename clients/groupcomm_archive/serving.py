@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import chain
 from os import urandom
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import trio
 
@@ -174,14 +174,28 @@ class Serving:
                     nursery.start_soon(session.look)
                     nursery.start_soon(session.open_wanted)
                 await session.receive()
-        except* SessionEnded as ended:
-            raise ended.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            raise _ended(group) or group from None
         finally:
             if self._channels is not None:
                 self._channels.end()
             for recording in session.recordings:
                 recording.log.intervals = list(recording.intervals)
             self._cursors = tuple(session.cursors.entries.values())
+
+
+def _ended(group: BaseExceptionGroup[BaseException]) -> SessionEnded | None:
+    """Return the end of the session if there is nothing else in a group of exceptions.
+
+    `except*` would raise it in a group again.
+    """
+    of_sessions, others = group.split(SessionEnded)
+    if of_sessions is None or others is not None:
+        return None
+    first: BaseException = of_sessions
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return cast(SessionEnded, first)
 
 
 class _Session:

@@ -283,6 +283,31 @@ def test_an_archive_whose_store_is_of_another_cluster_ends(
     assert not any(each["event"] == "live" for each in running.reported)
 
 
+def test_an_archive_serves_on_once_its_daemon_is_there_again(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    with (
+        ArchiveProcess(cluster.address("a"), tmp_path / "stays", ["on"]) as other,
+        ArchiveProcess(cluster.address("c"), tmp_path / "returns", ["on"]) as archive,
+        connect(cluster.address("b")) as connection,
+    ):
+        other.until_live()
+        archive.until_live()
+        cluster.kill("c")
+        archive.until(lambda: archive.reported[-1]["event"] == "reconnecting")
+        cluster.settle("a", "b")
+        connection.multicast("on", b"meanwhile")
+        cluster.start("c")
+        begun = len(archive.reported)
+        archive.until(
+            lambda: any(each["event"] == "caught up" for each in archive.reported[begun:])
+        )
+        other.kill()
+        with connection.subscribe("on", start=EARLIEST) as reading:
+            while getattr(reading.receive(PATIENCE_S), "data", b"") != b"meanwhile":
+                pass
+
+
 @pytest.mark.long
 def test_killed_archives_and_subscribers_cost_nothing(
     cluster: RunningCluster, tmp_path: Path

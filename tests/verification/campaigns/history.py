@@ -117,15 +117,17 @@ class Keeping:
         self.kept: list[Seen] = []
         self.in_doubt = 0
         self._address = address
-        self._over = threading.Event()
+        self._over, self._begun = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+        self._begun.wait()
 
     def _run(self) -> None:
         with (
             connect(self._address, reconnect=True) as connection,
             connection.keeping() as each,
         ):
+            self._begun.set()
             for number in count():
                 if self._over.is_set():
                     return
