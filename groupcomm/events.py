@@ -300,6 +300,8 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             one, its own among them; None if that is not known.
         by_votes: whether the majority is one of votes that differ, or follows from a policy: the
             daemons that are missing may be fewer and have a majority next.
+        unbroken: whether those that have come together were, and are, a majority by themselves: no
+            other view with a majority can be between the receiver's last view and this one.
     """
 
     id: ViewId
@@ -307,6 +309,7 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     majority: bool | None
     together: tuple[str, ...] | None = None
     by_votes: bool = False
+    unbroken: bool = False
 
     def __str__(self) -> str:
         known = {True: ", a majority", False: ", no majority", None: ""}[self.majority]

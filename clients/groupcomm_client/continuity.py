@@ -14,6 +14,7 @@ def continues(before: DaemonView, view: DaemonView) -> bool:
 
     Two majorities share a daemon, and its views have rising counters. So a view in between needs a
     counter in between; and it has no daemon that has come straight from the one view to the other.
+    Where these are a majority by themselves their daemon says so: it knows how many there are.
     If it is unknown what is a majority, the same holds for all views that share daemons.
 
     Args:
@@ -22,7 +23,7 @@ def continues(before: DaemonView, view: DaemonView) -> bool:
     """
     if before.majority is False or view.majority is False:
         return False
-    if view.id.counter == before.id.counter + 1:
+    if view.unbroken or view.id.counter == before.id.counter + 1:
         return True
     if view.together is None:
         return False

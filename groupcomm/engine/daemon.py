@@ -550,6 +550,9 @@ class DaemonCore:
         me = view.daemons.index(self.start.daemon)
         announced = self._parts.carried_groups.announce(bundle_room(view.packet_limit), view)
         majority = agreed_with.has_majority([daemon.name for daemon in view.daemons])
+        rosters = [agreed_with.roster, self.config.roster]
+        if (old := self.view_state) is not None:
+            rosters += old.rosters[:1] if old.delivery.complete else old.rosters
         self.view_state = ViewState(
             view,
             me,
@@ -558,7 +561,7 @@ class DaemonCore:
             self.config,
             self._now,
             majority=majority,
-            by_votes=not agreed_with.roster.is_plain,
+            rosters=rosters,
         )
         self.sessions.room = self._segments.begin_view(view)
         if self.config is not agreed_with:

@@ -171,14 +171,13 @@ class LocalSessions:
         self._table = self.access_control.table = table
         self.subscriptions.begin(groups, several=several, readers=readers)
         self.output.push_all_changes()
-        for votes in (True, False):
-            notified = [
-                number
-                for number, session in self.by_connection.items()
-                if session.is_notified and session.knows_votes is votes
-            ]
-            if notified:
-                self.output.fan_out(notified, (encode_view_id(view, votes=votes),))
+        notified: dict[bytes, list[int]] = {}  # by the frame that they understand
+        for number, session in self.by_connection.items():
+            if session.is_notified:
+                frame = encode_view_id(view, session.asked.wishes)
+                notified.setdefault(frame, []).append(number)
+        for frame, numbers in notified.items():
+            self.output.fan_out(numbers, (frame,))
 
     def end_regular(self, daemons: Sequence[str]) -> None:
         """Tell the sessions that the regular part of the view is over.

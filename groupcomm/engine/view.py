@@ -7,7 +7,7 @@ Each packet is decoded, then compared with the view, then with the state here, a
 that anything is changed. So no packet can make a part break a rule of its own.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -15,6 +15,7 @@ import attrs
 
 from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.roster import Roster
 from groupcomm.config.versions import READERS
 from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
@@ -90,7 +91,8 @@ class ViewState:
         me: the index of this daemon in the view.
         announcement: that of this daemon, its first bundles in the view.
         majority: whether its members may act for all; None if that is unknown.
-        by_votes: see `DaemonView.by_votes`.
+        rosters: those by which majorities may have counted since the last complete view; first the
+            one that the members have agreed with.
         parts: the parts of the daemon that all its views share.
         config: its settings.
         now: seconds.
@@ -105,7 +107,7 @@ class ViewState:
         key: the view's key.
         several: whether it has several rings, and so links.
         majority: whether its members may act for all; None if that is unknown.
-        by_votes: see `DaemonView.by_votes`.
+        rosters: see above.
         delays_us: the delays of its links by which routes are compared now; see View.
     """
 
@@ -119,10 +121,10 @@ class ViewState:
         now: float,
         *,
         majority: bool | None,
-        by_votes: bool,
+        rosters: Sequence[Roster],
     ) -> None:
         starts, self.view, self.key = config.starts, view, view.key
-        self.majority, self.by_votes = majority, by_votes
+        self.majority, self.rosters = majority, rosters
         self._me = me
         self._parts, self._config = parts, config
         self._own_ring = view.ring_of[me]
@@ -228,7 +230,13 @@ class ViewState:
         names = tuple(daemon.name for daemon in view.daemons)
         table = self.delivery.groups.table
         self._sessions.begin(
-            DaemonView(id=view.id, daemons=names, majority=self.majority, by_votes=self.by_votes),
+            DaemonView(
+                id=view.id,
+                daemons=names,
+                majority=self.majority,
+                by_votes=self.by_votes,
+                unbroken=self._is_unbroken(names),
+            ),
             table,
             (table.local.keys() | table.reading.keys()) if self.several else (),
             several=self.several,
@@ -240,6 +248,17 @@ class ViewState:
         self._packer.source = self._sessions.backlog
         self._parts.key_manager.begin_view(names)
         self._parts.roster_manager.begin_view(names, view.id.counter, majority=self.majority)
+
+    @property
+    def by_votes(self) -> bool:
+        """See `DaemonView.by_votes`."""
+        return not self.rosters[0].is_plain
+
+    def _is_unbroken(self, names: Sequence[str]) -> bool:
+        """See `DaemonView.unbroken`; where votes decide, fewer may act, and nothing is known."""
+        keys = [(daemon.number, daemon.incarnation.random_id) for daemon in self.view.daemons]
+        together = [names[i] for i in self.delivery.announcements.together(self._me, keys)]
+        return all(each.is_plain and each.has_majority(together) for each in self.rosters)
 
     def pop_unreached(self) -> list[int]:
         """Return the daemons that packets do not reach over a link; its packets are given up."""

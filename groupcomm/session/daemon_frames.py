@@ -29,6 +29,7 @@ from groupcomm.level import LEVELS
 from groupcomm.security.access import VERBS, Verb
 from groupcomm.security.quotas import BOUND_KEYS, Bound
 from groupcomm.session.frames import (
+    ALWAYS,
     LENGTH,
     MIN_BUNDLE_LIMIT,
     PROTOCOL_VERSION,
@@ -59,8 +60,10 @@ _STOPPING = struct.Struct("!BIH")  # kind, milliseconds, addresses
 _ABORT = struct.Struct("!BQQ")  # kind, connection, number
 _CLOSED = struct.Struct("!Bi")  # kind, code
 _ACCEPTED = struct.Struct("!BQ")  # kind, number
-_MAJORITY: Final = (None, False, True, True)
+_MAJORITY: Final = (None, False, True, True, True)
+_YES: Final = 2
 _BY_VOTES: Final = 3
+_UNBROKEN: Final = 4
 _SENDER_OFFSET: Final = _DELIVER.size - 9  # the offset of the connection number in a DELIVER frame
 _CACHED_SENDERS: Final = 4096
 _senders_cache: dict[bytes, MemberId] = {}
@@ -92,15 +95,18 @@ def decode_welcome_untrusted(frame: bytes) -> Connected:
     return Connected(member=member, bundle_limit=limit, readers=readers)
 
 
-def encode_view_id(view: DaemonView, *, votes: bool = True) -> bytes:
+def encode_view_id(view: DaemonView, wishes: int = ALWAYS) -> bytes:
     """Encode the view of the positions that follow; its id names the first of its daemons.
 
     Args:
         view: the view.
-        votes: whether the client knows majorities of votes.
+        wishes: the capabilities of the client; others are not used.
     """
-    by_votes = votes and view.by_votes and view.majority
-    majority = _BY_VOTES if by_votes else _MAJORITY.index(view.majority)
+    majority = _MAJORITY.index(view.majority)
+    if majority == _YES and view.by_votes and wishes & Capability.VOTES:
+        majority = _BY_VOTES
+    elif majority == _YES and view.unbroken and wishes & Capability.UNBROKEN:
+        majority = _UNBROKEN
     names = b"".join(map(short_text, view.daemons))
     counter, _, incarnation = view.id
     head = _VIEWID.pack(FrameKind.VIEWID, counter, incarnation, majority, len(view.daemons))
@@ -120,6 +126,7 @@ def decode_view_id_untrusted(frame: bytes) -> DaemonView:
         daemons=names,
         majority=_MAJORITY[majority],
         by_votes=majority == _BY_VOTES,
+        unbroken=majority == _UNBROKEN,
     )
 
 

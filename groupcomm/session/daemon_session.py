@@ -72,6 +72,7 @@ from groupcomm.wire.packet import Raw
 _AGREED: Final = int(ServiceLevel.AGREED)
 _NO_VIEWS: Final = int(Capability.NO_VIEWS)
 _VOTES: Final = int(Capability.VOTES)
+_UNBROKEN: Final = int(Capability.UNBROKEN)
 _BUNDLE: Final = int(FrameKind.BUNDLE)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _FROM_CLIENTS: Final = frozenset(
@@ -334,7 +335,7 @@ class DaemonSession:
             else DaemonSessionState.LEAVING
         )
         return self.push(encode_welcome(self.member, bundle_limit)) and self.push(
-            encode_view_id(view, votes=self.knows_votes)
+            encode_view_id(view, self.asked.wishes & ~_UNBROKEN)  # it has no view before
         )
 
     def close(self, code: int, reason: str) -> None:

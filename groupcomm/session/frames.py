@@ -72,6 +72,7 @@ class FrameKind(enum.IntEnum):
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
+    UNBROKEN = 8192  # in VIEWID frames, that no other majority was since the last view
     VOTES = 4096  # in VIEWID frames, that a majority is one of votes
     CONTINUED = 2048  # CONTINUED frames: a new view of the daemons in which groups go on
     BOUNDS = 1024  # in REFUSED frames, the bound at which a join is refused
@@ -87,7 +88,13 @@ class Capability(enum.IntFlag):
     CAUSES = 1  # CAUSES frames: the causes of deliveries
 
 
-ALWAYS: Final = Capability.REFUSALS | Capability.BOUNDS | Capability.STOPPING | Capability.VOTES
+ALWAYS: Final = (
+    Capability.REFUSALS
+    | Capability.BOUNDS
+    | Capability.STOPPING
+    | Capability.VOTES
+    | Capability.UNBROKEN
+)
 """What clients of this library understand, whatever their programs ask for."""
 
 

@@ -45,6 +45,16 @@ def test_continuity_is_broken_where_a_majority_may_have_gone_on() -> None:
     assert not Continuity(view(7, "abc")).is_broken_by(view(8, "abc", "a"))
 
 
+def test_a_daemon_says_that_those_who_came_along_are_a_majority() -> None:
+    """Of five daemons c, d and e may have gone on without a and b: of three c may not."""
+    of_five = view(900, "abc", "ab")
+    assert not continues(view(7, "abc"), of_five)
+    of_three = structs.replace(of_five, unbroken=True)
+    assert continues(view(7, "abc"), of_three)
+    assert not Continuity(view(7, "abc")).is_broken_by(of_three)
+    assert not continues(view(7, "ab", majority=False), of_three)
+
+
 def test_where_votes_decide_few_daemons_may_have_gone_on() -> None:
     by_votes = structs.replace(view(900, "abc", "ab"), by_votes=True)
     assert Continuity(view(7, "abc")).is_broken_by(by_votes), "c may hold most of the votes"

@@ -290,6 +290,7 @@ def _view_id(frame: bytes) -> tuple[Fields, bytes]:
     return fields | {
         "majority": found.majority,
         "by_votes": found.by_votes,
+        "unbroken": found.unbroken,
         "daemons": found.daemons,
     }, daemon.encode_view_id(found)
 
@@ -462,6 +463,13 @@ DAEMON: Final = Family(
                 DaemonView(id=VIEW, daemons=("a",), majority=True, by_votes=True)
             ),
         ),
+        Example(
+            "viewid without another majority since the last one",
+            "Those that have come together are a majority, for a client that asked for UNBROKEN.",
+            daemon.encode_view_id(
+                DaemonView(id=VIEW, daemons=("a",), majority=True, unbroken=True)
+            ),
+        ),
         Example("deliver", "One SAFE message.", _DELIVERY),
         Example(
             "deliver without a position",
@@ -601,7 +609,7 @@ DAEMON: Final = Family(
             "The first of them is a part of the id.",
             whole_frame(_VIEW_ID[4:22] + b"\0\0"),
         ),
-        Example("majority is 4", "0 to 3.", whole_frame(_VIEW_ID[4:21] + b"\4" + _VIEW_ID[22:])),
+        Example("majority is 5", "0 to 4.", whole_frame(_VIEW_ID[4:21] + b"\5" + _VIEW_ID[22:])),
         Example(
             "a sender without a name",
             "Each session has one.",

@@ -57,7 +57,7 @@ class Site:
         announcement = core._parts.carried_groups.announce(1000, core.view)
         here = core._parts, core.config, NOW
         self.state = state = ViewState(
-            core.view, ME, announcement, *here, majority=True, by_votes=False
+            core.view, ME, announcement, *here, majority=True, rosters=[core.config.roster]
         )
         assert state.view.rings == ((FELLOW, ME), (REMOTE, 3))
         self.log: list[tuple[Any, ...]] = []

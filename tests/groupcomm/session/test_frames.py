@@ -138,7 +138,7 @@ def test_a_view_of_as_many_daemons_as_there_may_be_comes_back() -> None:
 
 def test_a_view_without_daemons_or_with_another_majority_is_refused() -> None:
     head = daemon_frames.encode_view_id(SOME_DAEMONS)[4:21]
-    for majority, rest in ((0, b"\0\0"), (4, b"\0\1\1a"), (1, b"\xff\xff\1a")):
+    for majority, rest in ((0, b"\0\0"), (5, b"\0\1\1a"), (1, b"\xff\xff\1a")):
         with pytest.raises(BadDatagram):
             daemon_frames.decode_view_id_untrusted(head + bytes((majority,)) + rest)
 

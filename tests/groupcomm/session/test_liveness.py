@@ -138,4 +138,4 @@ def test_accepted_numbers_rise() -> None:
 
 def test_who_wants_no_heartbeats_does_not_ask_for_them() -> None:
     session = ClientSession("ann", daemon_timeout_s=None, accepted=False, differences=False)
-    assert session.pop_output(PLENTY) == encode_hello("ann", 2 | 16 | 1024 | 4096)
+    assert session.pop_output(PLENTY) == encode_hello("ann", 2 | 16 | 1024 | 4096 | 8192)

@@ -62,6 +62,7 @@ def test_a_daemon_knows_who_asks_and_ignores_bits_that_it_does_not_know(
 def test_a_client_asks_by_its_hello(asked: bool) -> None:
     bits = Capability.REFUSALS | Capability.STOPPING | Capability.BOUNDS | Capability.ACCEPTED
     bits |= Capability.DIFFERENCES | Capability.CONTINUED | Capability.VOTES
+    bits |= Capability.UNBROKEN
     bits |= Capability.CAUSES if asked else 0
     assert ClientSession("ann", causes=asked).pop_output(PLENTY) == encode_hello("ann", bits)
 

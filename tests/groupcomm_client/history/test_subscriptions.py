@@ -295,7 +295,6 @@ def test_an_archive_serves_on_once_its_daemon_is_there_again(
         archive.until_live()
         cluster.kill("c")
         archive.until(lambda: archive.reported[-1]["event"] == "reconnecting")
-        cluster.settle("a", "b")
         connection.multicast("on", b"meanwhile")
         cluster.start("c")
         begun = len(archive.reported)

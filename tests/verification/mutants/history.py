@@ -1,9 +1,10 @@
 """Wrong ways to keep history, to read it, and to join it with live events."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.engine.view import ViewState
 from groupcomm.events import DaemonView, GroupView, MemberId, Message
 from groupcomm_archive.agreement import Agreement
 from groupcomm_archive.archive import Archive, ReadStore
@@ -143,6 +144,16 @@ def any_view_continues_the_last_one(_right: Right) -> Right:
         return before.majority is not False and view.majority is not False
 
     return continues
+
+
+@mutant((ViewState, "_is_unbroken"))
+def every_view_is_unbroken(_right: Right) -> Right:
+    """A daemon says that no other majority was between its views, whoever has come along."""
+
+    def is_unbroken(_self: ViewState, _names: Sequence[str]) -> bool:
+        return True
+
+    return is_unbroken
 
 
 @mutant((LiveLine, "_on_mark"))
@@ -306,6 +317,7 @@ BUGS: tuple[Mutant, ...] = (
     lost_piece_unnoticed,
     first_event_of_a_piece_is_left_out,
     any_view_continues_the_last_one,
+    every_view_is_unbroken,
     mark_proves_after_the_transition,
     minority_is_on_the_line,
     overfull_queue_leaves_no_hole,
