@@ -78,6 +78,7 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "deployment": ("",),
     "bus1": ("--seconds 60",),
     "memory": ("",),
+    "memory_hour": ("",),
     "attackers": ("--seeds 500",),
     "chaos": (),
     "chaos.sites_kill": (),
