@@ -88,6 +88,7 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "flaky": (),
     "history_rate": (),
     "losses": (),
+    "many_daemons": (),
     "outdated_disks": (),
     "guard.check": (),
     "peers.bench": (),
