@@ -150,16 +150,20 @@ class View:
         return tuple(self.daemons[index].name for index in ring)
 
     def _check_links(self) -> None:
-        reached = {0}
-        for _ in self.rings:
-            for one, other in self.links:
-                ends = {self.ring_of[one], self.ring_of[other]}
-                if len(ends) != 2 or one > other:
-                    raise ConfigError(
-                        f"view: link ({one}, {other}) must join two rings, the lower daemon first"
-                    )
-                if ends & reached:
-                    reached |= ends
+        near: list[list[int]] = [[] for _ in self.rings]
+        for one, other in self.links:
+            ring, beyond = self.ring_of[one], self.ring_of[other]
+            if ring == beyond or one > other:
+                raise ConfigError(
+                    f"view: link ({one}, {other}) must join two rings, the lower daemon first"
+                )
+            near[ring].append(beyond)
+            near[beyond].append(ring)
+        reached, left = {0}, [0]
+        while left:
+            new = set(near[left.pop()]) - reached
+            reached |= new
+            left += new
         if len(reached) != len(self.rings):
             raise ConfigError(
                 f"view: links are {self.links}; they must join all rings {self.rings}"

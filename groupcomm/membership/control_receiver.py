@@ -168,7 +168,9 @@ class ControlReceiver:
         if packet.sequence > window.highest + most:
             text = f"{packet.sequence} is too far ahead of {window.highest}"
             raise ProtocolViolation("sequence", text)
-        if packet.kind not in _DIRECT:
+        if packet.kind not in _DIRECT and not (
+            packet.kind in _JOINS and self.held.hold_for_all(packet, peer, sender, now)
+        ):
             targets = self._detector.pass_on_targets(peer, sender, packet.kind, now)
             if packet.kind in _JOINS:
                 targets = self.held.hold(packet, peer, sender, targets, now)

@@ -18,7 +18,7 @@ timeout after its former start at most, whatever others remember of it. Nobody h
 anything, so nobody can end it by a lie.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 
 from groupcomm.config.core import CoreConfig
@@ -254,6 +254,19 @@ class FailureDetector:
             and not (peer.hears(origin.key, since) and (mutual is None or peer.key in mutual))
         ]
 
+    def lacking(self, origins: Iterable[PeerDaemon], now: float) -> dict[int, set[int]]:
+        """Return for each of these daemons, by number, those that its joins have to be passed on
+        to; see `pass_on_targets`. It costs what one of them costs there."""
+        since, found = self.fresh_since(now), {origin.number: set[int]() for origin in origins}
+        keys = {origin.key: origin.number for origin in origins if not origin.differs}
+        for number, peer in self.peers.items():
+            if number in self.listed and not peer.differs and peer.heard_at >= since:
+                for key in peer.unheard(keys.keys(), since):
+                    found[keys[key]].add(number)
+        for number, targets in found.items():
+            targets.discard(number)
+        return found
+
     def all_read(self, feature: int, now: float) -> bool:
         """Return whether all daemons that are there have a feature, and can answer this one.
 
@@ -308,6 +321,10 @@ class FailureDetector:
         there = self.peers.get(target)
         from_ = origin.heard_from if there is None else max(origin.heard_from, there.heard_from)
         return from_ + wait_s
+
+    def silence_counts_from(self, origin: PeerDaemon) -> float:
+        """Return a time before which `silence_counts_at` is never over for this origin."""
+        return -inf if self._are_few or self._linked else origin.heard_from + self._say_s
 
     def unreached(self, number: int, incarnation: Incarnation) -> PeerDaemon | None:
         """Return a daemon whose packets may not arrive here, though it is heard; or None.

@@ -11,21 +11,25 @@ from math import inf
 
 import attrs
 
+from groupcomm.config.view import Incarnation
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.wire.control import ControlPacket
-from groupcomm.wire.membership import ControlKind
 
 
 @attrs.define(kw_only=True)
 class _HeldJoin:
-    """The latest join of one daemon, in parts, as it came from `sender`; `targets` may lack it."""
+    """The latest join of one daemon, in parts, as it came from `sender`.
+
+    Attributes:
+        targets: the daemons that may lack it; None for all.
+    """
 
     origin: PeerDaemon
     sender: int
     packets: list[ControlPacket]
-    targets: set[int]
+    targets: set[int] | None
 
 
 class HeldJoins:
@@ -42,6 +46,29 @@ class HeldJoins:
         self._detector = detector
         self._held: dict[int, _HeldJoin] = {}
         self.due = inf
+
+    def hold_for_all(
+        self, packet: ControlPacket, origin: PeerDaemon, sender: int, now: float
+    ) -> bool:
+        """Hold a part of a join if none of its targets has had the time to get it from the origin.
+
+        So nobody looks for its targets with each join that comes, when many daemons meet.
+
+        Returns:
+            Whether nobody needs it at once.
+        """
+        at = self._detector.silence_counts_from(origin)
+        held = self._held.get(origin.number)
+        if at <= now or (held is not None and held.targets is not None):
+            return False
+        if held is not None and _names(held.packets[0]) == _names(packet):
+            held.packets.append(packet)
+        elif held is None or not _supersedes(held.packets[0], packet):
+            self._held[origin.number] = _HeldJoin(
+                origin=origin, sender=sender, packets=[packet], targets=None
+            )
+        self.due = min(self.due, at)
+        return True
 
     def hold(
         self, packet: ControlPacket, origin: PeerDaemon, sender: int, targets: list[int], now: float
@@ -66,7 +93,8 @@ class HeldJoins:
                 self.due = min(self.due, at)
         if waiting:
             held.packets.append(packet)
-            held.targets |= waiting
+            if held.targets is not None:
+                held.targets |= waiting
             self._held[origin.number] = held
         elif not is_part:
             self._held.pop(origin.number, None)
@@ -75,21 +103,28 @@ class HeldJoins:
     def step(self, now: float) -> None:
         """Pass on what daemons still lack that have had the time to get it."""
         detector, self.due = self._detector, inf
-        for number, held in list(self._held.items()):
-            origin, latest = held.origin, held.packets[0]
-            if origin.incarnation != latest.incarnation:
-                held.targets.clear()
-            lacking = detector.pass_on_targets(origin, held.sender, ControlKind.JOIN, now)
-            held.targets.intersection_update(lacking)
-            times = {target: detector.silence_counts_at(origin, target) for target in held.targets}
+        lasting = [
+            held for held in self._held.values() if held.origin.incarnation == _start_of(held)
+        ]
+        lacking = detector.lacking([held.origin for held in lasting], now)
+        self._held = {}
+        for held in lasting:
+            origin = held.origin
+            targets = lacking[origin.number] - {held.sender}
+            if held.targets is not None:
+                targets &= held.targets
+            times = {target: detector.silence_counts_at(origin, target) for target in targets}
             ready = [target for target, at in times.items() if at <= now]
             for packet in held.packets if ready else ():
                 self._flood.pass_on(packet, ready)
-            held.targets.difference_update(ready)
+            held.targets = targets.difference(ready)
             if held.targets:
                 self.due = min(self.due, *(times[target] for target in held.targets))
-            else:
-                del self._held[number]
+                self._held[origin.number] = held
+
+
+def _start_of(held: _HeldJoin) -> Incarnation:
+    return held.packets[0].incarnation
 
 
 def _names(packet: ControlPacket) -> tuple[int, int]:

@@ -4,6 +4,7 @@ Of each daemon one start counts; see failure_detector.py.
 """
 
 from collections import deque
+from collections.abc import Set
 from math import inf
 from typing import Final
 
@@ -272,6 +273,13 @@ class PeerDaemon:
         if self.heard_list_at >= since and key in self.row:
             return True
         return self.beacon is not None and self.beacon_at >= since and key in self.beacon.heard
+
+    def unheard(self, keys: Set[tuple[int, int]], since: float) -> Set[tuple[int, int]]:
+        """Return those of these daemons that it does not say to hear; see `hears`."""
+        left = keys - self.row if self.heard_list_at >= since else keys
+        if left and self.beacon is not None and self.beacon_at >= since:
+            left = left - frozenset(self.beacon.heard)
+        return left
 
     def status(self) -> PeerStatus:
         """Return the facts for operators."""

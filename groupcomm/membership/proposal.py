@@ -240,9 +240,10 @@ def link_delays_us(config: CoreConfig, links: Sequence[tuple[str, str]]) -> tupl
 
 def _by_place(proposal: Proposal, numbers: list[int]) -> list[frozenset[int]]:
     """Return per member the others that it hears both ways, by places in `numbers`."""
-    order = [numbers.index(seat.number) for seat in proposal.seats]
+    places = {number: place for place, number in enumerate(numbers)}
+    order = [places[seat.number] for seat in proposal.seats]
     mutual: list[frozenset[int]] = [frozenset()] * len(numbers)
     for place, seat in zip(order, proposal.seats, strict=True):
-        bits = int.from_bytes(seat.mutual, "little")
-        mutual[place] = frozenset(order[bit] for bit in range(len(order)) if bits >> bit & 1)
+        bits = format(int.from_bytes(seat.mutual, "little"), "b")[::-1]
+        mutual[place] = frozenset(at for at, bit in zip(order, bits, strict=False) if bit == "1")
     return mutual

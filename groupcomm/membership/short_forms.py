@@ -46,6 +46,9 @@ Accept = Callable[[PeerDaemon, ControlMessage, int, bool, float], None]
 
 MOST_PROPOSALS: Final = 16
 
+MOST_LISTS: Final = 16
+"""The lists of heard daemons that are kept; most daemons say one and the same."""
+
 ASK_INTERVAL_S: Final = 0.002
 """The least time between two questions to one daemon for one kind, and between two answers."""
 
@@ -80,6 +83,7 @@ class ShortForms:
         "_detector",
         "_late",
         "_latest",
+        "_lists",
         "_own_proposal",
         "_places",
         "_proposals",
@@ -101,6 +105,7 @@ class ShortForms:
         self._latest = latest
         self._proposals: dict[bytes, Proposal] = {}
         self._late: dict[int, LateCommit] = {}
+        self._lists: dict[bytes, Heard] = {}  # the last lists that were told, by their digests
         self._asked: dict[tuple[int, int], float] = {}
         self._unclear: dict[int, ShortJoin] = {}  # latest joins whose lists could not be told
         self._said: bytes = b""  # the proposal of the last commit of this daemon
@@ -221,24 +226,31 @@ class ShortForms:
         self, peer: PeerDaemon, present: bytes, digest: bytes, digests: bytes
     ) -> Heard | None:
         """Return the daemons that another one hears; None if they cannot be told."""
-        detector, own = self._detector, self._detector.comparison.digests
+        own = self._detector.comparison.digests
         if digests != own and must_equal(digests) != must_equal(own):
             return ()  # its daemons have other places, and nothing that it says counts
         bits = int.from_bytes(present, "little")
         if bits >> len(self._places):
             return None
-        peers, me = detector.peers, detector.key
-        found = [
+        found = self._lists.get(digest)  # those who hear each other have one list
+        if found is None:
+            found = self._list(bits)
+            if digest_of(found) != digest:
+                return None
+            if len(self._lists) == MOST_LISTS:
+                self._lists.clear()
+            self._lists[digest] = found
+        sender = (peer.number, peer.incarnation.random_id)
+        return tuple(each for each in found if each != sender) if sender in found else found
+
+    def _list(self, bits: int) -> Heard:
+        """Return the daemons that have these places, as they are known here."""
+        peers, me = self._detector.peers, self._detector.key
+        return tuple(
             me if number == me[0] else (number, peers[number].incarnation.random_id)
             for number, place in self._places.items()
             if bits >> place & 1 and (number in peers or number == me[0])
-        ]
-        if digest_of(tuple(found)) != digest:
-            return None
-        sender = (peer.number, peer.incarnation.random_id)
-        if sender in found:
-            found.remove(sender)
-        return tuple(found)
+        )
 
     def _commit(self, peer: PeerDaemon, late: LateCommit, now: float) -> Commit | None:
         digest = late.message.proposal
