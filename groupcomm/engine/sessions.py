@@ -533,6 +533,7 @@ class LocalSessions:
         """Forget a session that no daemon knows, and whose client is gone."""
         del self.by_connection[connection]
         self.busy.forget(connection)
+        self.acceptance.forget(connection)
 
     def _finish(self, session: DaemonSession) -> None:
         """End a session whose client is gone, once all its bytes were processed."""

@@ -27,6 +27,11 @@ EVERYBODY = "everybody"
 SETTLED_S = 12.0
 """The silence after which held packets are forgotten, and recent measurements, too."""
 
+DAEMON_TIMEOUT_S = 5.0
+
+ACCEPTED_S = 0.2
+"""After it a program knows that its messages are accepted."""
+
 LARGE_BYTES = 5_000
 TOO_LARGE_BYTES = 100_000
 """More bytes than a connection holds: a client that dies at once has sent a part of them."""
@@ -55,8 +60,11 @@ class Rounds:
         client.join(EVERYBODY)
         return client
 
-    def _connect(self, user: str, host: int, *, causes: bool = False) -> SimulatedClient:
-        client = self.cluster.connect(user, host, causes=causes)
+    def _connect(
+        self, user: str, host: int, *, causes: bool = False, accepted: bool = False
+    ) -> SimulatedClient:
+        timeout_s = DAEMON_TIMEOUT_S if accepted else None
+        client = self.cluster.connect(user, host, causes=causes, daemon_timeout_s=timeout_s)
         client.on_event = lambda event: None
         return client
 
@@ -98,7 +106,8 @@ class Rounds:
         """Connect, join and send; leave in order, or die in the middle of a message."""
         for at in range(count):
             group, user = self._name("group"), self._name("user")
-            client = self._connect(user, at % 4, causes=at % 3 == 0)
+            accepted = at % 4 in LASTING  # these end once they know what was accepted
+            client = self._connect(user, at % 4, causes=at % 3 == 0, accepted=accepted)
             self.cluster.run(0.03)
             client.join(group)
             self.cluster.run(0.02)
@@ -106,6 +115,7 @@ class Rounds:
             client.multicast([group, EVERYBODY], bytes(size), level=LEVELS[at // 2 % len(LEVELS)])
             client.multicast([group], b"where?", ordered=True)
             self.lasting[at // 4 % 4].multicast([client.name], b"to a program")
+            self.cluster.run(ACCEPTED_S if accepted else 0.0)
             if at % 2:
                 client.disconnect()
             else:
