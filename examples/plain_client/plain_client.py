@@ -24,7 +24,7 @@ FOREVER_S = 1e9
 # A type is a layout of `struct`, a number (a u8 below it), or a case in `Fields.take`.
 FRAMES = {
     16: "welcome version:B capabilities:I connection:Q limit:I name:name",
-    17: "daemons counter:Q random_id:Q majority:4 names:names",
+    17: "daemons counter:Q random_id:Q majority:5 names:names",
     18: "deliver placed:2 position:QHH sender:member kind:12 level:6 flags:B number:Q index:I"
     " count:I groups:groups payload:rest",
     19: "view position:QHHI cause:4 own:2 group:name members:list changed:list together:list",

@@ -104,7 +104,7 @@ def test_it_reads_the_frames_of_the_test_vectors_and_refuses_the_broken_ones() -
             wanted = fields[key] if isinstance(fields[key], list) else [fields[key]]
             told = event[key] if isinstance(event[key], list) else [event[key]]
             assert told == [(each["name"], each["connection"]) for each in wanted]
-    assert len(known) == 19
+    assert len(known) == 20
     other = {"welcome of version 2", "a bundle limit of 299"}  # for the session to refuse
     other |= {"a position with a message without one"}
     other |= {"causes with a ring too few", "a daemon twice"}  # of frames that it does not ask for
