@@ -85,10 +85,13 @@ DIGESTS: Final = 1 << 6
 SHORT_ROWS: Final = 1 << 7
 """The feature of daemons that read tokens with short rows (wire/short_rows.py)."""
 
+LOCALITY: Final = 1 << 8
+"""The feature of daemons that have a right to send to other rings, whose own messages are local."""
+
 SPOKEN: Final = Versions(
     lowest=1,
     highest=PACKED,
-    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS | VOTES | DIGESTS | SHORT_ROWS,
+    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS | VOTES | DIGESTS | SHORT_ROWS | LOCALITY,
 )
 """The versions and features of this release."""
 
@@ -101,6 +104,7 @@ FEATURES: Final[Mapping[int, str]] = {
     VOTES: "votes",
     DIGESTS: "digests",
     SHORT_ROWS: "short-rows",
+    LOCALITY: "locality",
 }
 """The names of features, by their bits."""
 

@@ -11,8 +11,11 @@ of one ring nothing waits.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
+from typing import Final
 
-from groupcomm.wire.bundle import Bundle, BundleKind, subscription_bundle
+from groupcomm.level import ServiceLevel
+from groupcomm.wire.bundle import SENDS_ONLY, Bundle, BundleKind, subscription_bundle
 
 
 def never_local_only(_bundle: Bundle) -> bool:
@@ -26,9 +29,11 @@ class Backlog:
     Attributes:
         is_local_only: whether a bundle stays in this ring.
         size: the number of waiting bundles. Each step needs it several times, so it is kept.
+        withhold: returns whether the next bundle may not be numbered yet; then it has removed all
+            bundles of its session.
     """
 
-    __slots__ = ("_parked", "_parked_sessions", "_waiting", "is_local_only", "size")
+    __slots__ = ("_parked", "_parked_sessions", "_waiting", "is_local_only", "size", "withhold")
 
     def __init__(self, stays: Callable[[Bundle], bool] = never_local_only) -> None:
         self._waiting: deque[Bundle] = deque()
@@ -36,6 +41,7 @@ class Backlog:
         self._parked_sessions: set[int] = set()
         self.size = 0
         self.is_local_only = stays
+        self.withhold: Callable[[Bundle], bool] | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -75,8 +81,10 @@ class Backlog:
     def head(self, *, far: bool) -> Bundle | None:
         """Return the next bundle, without `far` a local-only one; `pop` removes it."""
         if far:
-            queue = self._parked or self._waiting
-            return queue[0] if queue else None
+            while queue := self._parked or self._waiting:
+                if self.withhold is None or not self.withhold(queue[0]):
+                    return queue[0]
+            return None
         waiting, sessions = self._waiting, self._parked_sessions
         while waiting:
             bundle = waiting[0]
@@ -85,6 +93,16 @@ class Backlog:
             sessions.add(bundle.session)
             self._parked.append(waiting.popleft())
         return None
+
+    def remove(self, session: int) -> list[Bundle]:
+        """Remove and return all bundles of a session."""
+        removed = [bundle for bundle in self if bundle.session == session]
+        self._parked = deque(b for b in self._parked if b.session != session)
+        self._waiting = deque(b for b in self._waiting if b.session != session)
+        self.size -= len(removed)
+        if not self._parked:
+            self._parked_sessions.clear()
+        return removed
 
     def pop(self, *, far: bool) -> None:
         """Remove the bundle that `head` has returned."""
@@ -121,6 +139,14 @@ class Submitter:
 
 
 _JOIN = BundleKind.JOIN
+_FRAGMENT = BundleKind.FRAGMENT
+_AGREED = ServiceLevel.AGREED
+
+MOST_RIGHTS: Final = 1024
+"""The most rights only to send that a daemon keeps while no message waits for them."""
+
+RIGHT_S: Final = 60.0
+"""A right only to send that is not used for so long is given back, before twice that time."""
 
 
 class Subscriptions:
@@ -132,38 +158,57 @@ class Subscriptions:
 
     __slots__ = (
         "_asked",
+        "_asked_to_send",
         "_backlog",
         "_held",
         "_joins",
+        "_leaves",
+        "_may_send",
         "_readers",
-        "_several",
+        "_review_at",
         "_subscribed",
+        "_used",
         "waiting",
     )
 
     def __init__(self, backlog: Backlog) -> None:
         """Begin without a view: all bundles go into the backlog, and `begin` checks them again."""
         self._backlog = backlog
-        self._several = False  # whether the view has several rings
+        self._leaves: Callable[[str], bool] | None = None
         self._readers = True  # whether all its daemons know readers
         self._subscribed: set[str] = set()
         self._asked: set[str] = set()
+        self._may_send: dict[str, None] = {}  # names of rights only to send, the oldest first
+        self._asked_to_send: set[str] = set()
+        self._used: set[str] = set()  # of these rights, since the last review
+        self._review_at = inf
         self._joins: Counter[str] = Counter()  # own joins that are not ordered yet, by group
-        self._held: dict[int, deque[Bundle]] = {}  # by session; the first is a join
+        self._held: dict[int, deque[Bundle]] = {}  # by session; the first may not be numbered yet
         self.waiting = 0
 
-    def begin(self, groups: Iterable[str], *, several: bool, readers: bool = True) -> None:
+    def begin(
+        self,
+        groups: Iterable[str],
+        *,
+        leaves: Callable[[str], bool] | None,
+        readers: bool = True,
+        needs_rights: bool = False,
+    ) -> None:
         """Begin a view for which this daemon has announced members or readers of `groups`.
 
         Args:
             groups: their names.
-            several: whether it has several rings.
+            leaves: returns whether a name has recipients in other rings; None with one ring.
             readers: whether all its daemons know readers; if not, joins without views are as
                 others.
+            needs_rights: whether messages that leave the ring need a right.
         """
-        self._several, self._readers = several, readers
+        self._leaves, self._readers = leaves, readers
+        self._backlog.withhold = self._withhold if needs_rights and leaves is not None else None
         self._subscribed = set(groups)
-        self._asked.clear()
+        self._may_send.clear()
+        for names in (self._asked, self._asked_to_send, self._used):
+            names.clear()
         self._joins.clear()
         held, self._held, self.waiting = self._held, {}, 0
         waiting = [bundle for bundle in self._backlog.clear() if bundle.kind < BundleKind.SUBSCRIBE]
@@ -177,22 +222,23 @@ class Subscriptions:
 
     def admit(self, bundle: Bundle) -> None:
         """Accept the next bundle of a session."""
+        several = self._leaves is not None
         if bundle.kind == _JOIN:
             if bundle.flags and not self._readers:
                 bundle.drop_flags()
-            if self._several:
+            if several:
                 self._want(bundle.groups[0])
         queue = self._held.get(bundle.session)
         if queue is not None:
             queue.append(bundle)
             self.waiting += 1
-        elif self._several and self._must_wait(bundle):
+        elif several and self._waits_to_join(bundle):
             self._held[bundle.session] = deque([bundle])
             self.waiting += 1
         else:
             self._backlog.append(bundle)
 
-    def _must_wait(self, bundle: Bundle) -> bool:
+    def _waits_to_join(self, bundle: Bundle) -> bool:
         return bundle.kind == _JOIN and bundle.groups[0] not in self._subscribed
 
     def _want(self, group: str) -> None:
@@ -201,13 +247,80 @@ class Subscriptions:
             self._asked.add(group)
             self._backlog.append(subscription_bundle(BundleKind.SUBSCRIBE, group))
 
+    # ---- rights to send ----
+
+    def _withhold(self, bundle: Bundle) -> bool:
+        """Return whether a bundle lacks a right as its number is due; then its session waits."""
+        if bundle.level < _AGREED or bundle.kind > _FRAGMENT or not (lacks := self._lacks(bundle)):
+            return False
+        removed = self._backlog.remove(bundle.session)
+        self.waiting += len(removed)
+        self._held[bundle.session] = deque([*removed, *self._held.get(bundle.session, ())])
+        self._ask_to_send(lacks)
+        return True
+
+    def _lacks(self, bundle: Bundle) -> list[str]:
+        """Return the names of a message that leave the ring, and to which there is no right."""
+        assert self._leaves is not None
+        lacks: list[str] = []
+        for name in filter(self._leaves, bundle.groups):
+            if name in self._may_send:
+                self._used.add(name)
+            elif name not in self._subscribed:
+                lacks.append(name)
+        return lacks
+
+    def _ask_to_send(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self._asked and name not in self._asked_to_send:
+                if len(self._may_send) + len(self._asked_to_send) >= MOST_RIGHTS:
+                    self._give_back_oldest()
+                self._asked_to_send.add(name)
+                ask = subscription_bundle(BundleKind.SUBSCRIBE, name, SENDS_ONLY)
+                self._backlog.append(ask)
+
+    def _give_back_oldest(self) -> None:
+        needed = self._needed()
+        oldest = next((name for name in self._may_send if name not in needed), None)
+        if oldest is not None:
+            self._give_back(oldest)
+
+    def _needed(self) -> set[str]:
+        """Return the names to which waiting messages go."""
+        return {name for queue in self._held.values() for name in queue[0].groups}
+
+    def _give_back(self, name: str) -> None:
+        del self._may_send[name]
+        if name not in self._subscribed and name not in self._asked:
+            self._backlog.append(subscription_bundle(BundleKind.UNSUBSCRIBE, name))
+
+    def review(self, now: float) -> float:
+        """Give back the rights only to send that nobody uses; return when to look again."""
+        if not self._may_send:
+            self._review_at = inf
+        elif self._review_at == inf:
+            self._review_at = now + RIGHT_S
+        elif now >= self._review_at:
+            self._review_at = now + RIGHT_S
+            kept = self._used | self._needed()
+            for name in [name for name in self._may_send if name not in kept]:
+                self._give_back(name)
+            self._used.clear()
+        return self._review_at
+
     # ---- events of the order ----
 
-    def on_known(self, group: str) -> None:
-        """Note that every daemon of the view holds the SUBSCRIBE to a group."""
-        self._asked.discard(group)
-        self._subscribed.add(group)
-        for session in [s for s, queue in self._held.items() if group in queue[0].groups]:
+    def on_known(self, bundle: Bundle) -> None:
+        """Note that every daemon of the view holds an own SUBSCRIBE."""
+        name = bundle.groups[0]
+        if bundle.flags & SENDS_ONLY:
+            self._asked_to_send.discard(name)
+            self._may_send[name] = None
+            self._used.add(name)
+        else:
+            self._asked.discard(name)
+            self._subscribed.add(name)
+        for session in [s for s, queue in self._held.items() if name in queue[0].groups]:
             self._admit_waiting(session, self._held[session])
 
     def _admit_waiting(self, session: int, queue: deque[Bundle]) -> None:
@@ -217,14 +330,23 @@ class Subscriptions:
         if not queue:
             del self._held[session]
 
+    def _must_wait(self, bundle: Bundle) -> bool:
+        """Return whether a bundle still lacks a right; one that is new here asks for it."""
+        if bundle.kind == _JOIN or self._backlog.withhold is None or bundle.level < _AGREED:
+            return self._waits_to_join(bundle)
+        lacks = self._lacks(bundle) if bundle.kind <= _FRAGMENT else ()
+        self._ask_to_send(lacks)
+        return bool(lacks)
+
     def on_joined(self, group: str) -> None:
         """Note that a join of an own session is ordered."""
-        if self._several:
+        if self._leaves is not None:
             self._joins[group] -= 1
 
     def on_unwanted(self, group: str) -> None:
         """Note that no own session is in a group any more."""
-        if group in self._subscribed and not self._joins[group] and self._several:
+        if group in self._subscribed and not self._joins[group] and self._leaves is not None:
             self._subscribed.discard(group)
+            self._may_send.pop(group, None)
             del self._joins[group]
             self._backlog.append(subscription_bundle(BundleKind.UNSUBSCRIBE, group))

@@ -24,6 +24,7 @@ from typing import Final
 from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
+from groupcomm.config.versions import LOCALITY
 from groupcomm.config.view import View
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.sessions import LocalSessions
@@ -32,12 +33,15 @@ from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.beginning import PIECE, Beginning
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.groups import Groups
+from groupcomm.groups.marks import Marks
 from groupcomm.groups.pruning import Reach
+from groupcomm.groups.ring_table import RingTable
+from groupcomm.groups.table import Member
 from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
 from groupcomm.security.layout import ReplayWindow
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.bundle import SENDS_ONLY, Bundle, BundleKind
 from groupcomm.wire.data import DataPacket, UnreliablePacket
 
 MOST_CONNECTIONS: Final = 2**48
@@ -58,6 +62,8 @@ def highest_used(connections: Iterable[int], first: int) -> int:
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _SAFE = ServiceLevel.SAFE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
+_UNSUBSCRIBE = BundleKind.UNSUBSCRIBE
+_WIDE = BundleKind.WIDE
 
 
 class OrderedWaits:
@@ -95,8 +101,13 @@ class OrderedWaits:
         self._agreed, self._safe, self.waiting = [], [], 0
         if boundary is None:
             return left, []
-        regular = [b for b in left if (b.packet.time, b.packet.ring) < boundary]
-        return regular, left[len(regular) :]
+        regular, rest = list[Bundle](), list[Bundle]()
+        for bundle in left:
+            packet = bundle.packet
+            early = packet.wait is not None and bundle.released  # of a local packet
+            below = (packet.time, packet.ring) < boundary
+            (regular if below or early else rest).append(bundle)
+        return regular, rest
 
     def pop_due(self, least_block: int, least_frontier: int) -> list[Bundle]:
         """Remove and return the bundles that need not wait any more."""
@@ -141,6 +152,7 @@ class Delivery:
         order: decides when bundles are delivered.
         groups: decide to which sessions.
         wanted: the groups that daemons of other rings want.
+        marks: the marks of this ring, if this daemon is its first one, and the view has LOCALITY.
         holds_packets: whether any packet, of any stream, is not yet forgotten here.
         moved: whether something came that may make a packet deliverable.
         unfinished: whether the last `deliver` has left something to the next step.
@@ -170,6 +182,10 @@ class Delivery:
         )
         self.groups = Groups(view, me, sessions)
         self.wanted = Reach(view, me)
+        self._own = self.streams[view.ring_of[me]]
+        self._followed = self._own.held  # the ring table has followed the own stream up to here
+        self._ring_table: RingTable | None = None
+        self.marks: Marks | None = None
         self.announcements = Announcements(len(view.daemons), view.versions)
         self.complete = self.unfinished = False
         self._is_known = False  # whether the groups are known, though maybe not shown
@@ -191,6 +207,16 @@ class Delivery:
         self._first_connection = (
             view.id.counter + starts.connection
         )  # the number of a client that connects now
+        if len(self.streams) > 1 and view.versions.features & LOCALITY:
+            self._begin_locality(view, me)
+
+    def _begin_locality(self, view: View, me: int) -> None:
+        ring = view.rings[view.ring_of[me]]
+        names = [daemon.name for daemon in view.daemons]
+        self._ring_table = RingTable(ring, names, safe=False)
+        self.order.begin_local(self._own.ring)
+        if ring[0] == me:
+            self.marks = Marks(ring, names, self._sessions.backlog.append, view.clock)
 
     @property
     def highest_connection(self) -> int:
@@ -260,6 +286,17 @@ class Delivery:
             self.clock.follow(packet.time)
         self._probe.held(packet.ring, packet.number, packet.time)
         self.order.accept(packet, held_before)
+        if self._ring_table is not None and self._own.held > self._followed:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Have the ring table follow the own stream, once it is known where it begins."""
+        assert self._ring_table is not None
+        while self._is_known and self._followed < self._own.held:
+            self._followed += 1
+            packet = self._own.packets[self._followed]
+            wait = self._ring_table.classify(packet)
+            self.order.follow(packet, None if wait is None else wait.stamp)
 
     def originate(self, packet: DataPacket) -> None:
         """Enter a packet that was numbered here, and note its bundles that are waited for."""
@@ -268,6 +305,8 @@ class Delivery:
         for bundle in packet.bundles:
             if self._sessions.on_numbered(bundle) or bundle.kind == _SUBSCRIBE:
                 self._waits.add(bundle)
+            elif bundle.kind == _WIDE and self.marks is not None:
+                self.marks.numbered()
 
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         """Process a horizon of a ring."""
@@ -357,7 +396,7 @@ class Delivery:
 
     def _end_wait(self, bundle: Bundle) -> None:
         if bundle.kind == _SUBSCRIBE:
-            self._sessions.subscriptions.on_known(bundle.groups[0])
+            self._sessions.subscriptions.on_known(bundle)
         else:
             self._sessions.send_position(bundle)
 
@@ -377,6 +416,28 @@ class Delivery:
             self._early.append(bundle)
             self.moved = True
 
+    def receive_announcements(self, bundles: Iterable[Bundle]) -> None:
+        """Accept the announcements among the bundles of a view that ends."""
+        for bundle in bundles:
+            if bundle.kind == _STATE and not bundle.released:
+                bundle.released = True
+                self.receive_announcement(bundle)
+
+    def learn_groups(self, packets: Iterable[DataPacket]) -> None:
+        """Learn from the packets of a view that ends which of the own ring's are local.
+
+        Others may have delivered these in the regular part.
+        """
+        if self._ring_table is None:
+            return
+        for packet in packets:
+            self.receive_announcements(packet.bundles)
+        while self._beginning is not None and not self._is_known:
+            self._begin_more()
+        for number in range(self._followed + 1, self._own.held + 1):
+            self.order.resolve(self._own.packets[number])
+        self._follow()
+
     def receive_announcement(self, bundle: Bundle) -> None:
         """Accept a part of a daemon's announcement."""
         if self.announcements.complete:
@@ -386,14 +447,26 @@ class Delivery:
             self._beginning = self.groups.begin(
                 self._carried.pop(self._me),
                 self.announcements,
-                on_session=self.wanted.add if len(self.streams) > 1 else None,
+                on_session=self._on_session if len(self.streams) > 1 else None,
                 on_table=self._on_table,
             )
             self.unfinished = not self._begin_more()
 
+    def _on_session(self, member: Member) -> None:
+        """Enter a session with which a view of several rings begins."""
+        self.wanted.add(member)
+        if self._ring_table is not None:
+            self._ring_table.add(member)
+        if self.marks is not None:
+            self.marks.add(member)
+
     def _on_table(self) -> None:
         self._on_complete()
         self._is_known = True
+        if self.marks is not None:
+            self.marks.begin()
+        if self._ring_table is not None:
+            self._follow()
         early, self._early = self._early, deque()
         for bundle in early:
             self._on_release(bundle)
@@ -445,12 +518,17 @@ class Delivery:
         if handler is not None:
             handler(packet.daemon, bundle)
             return
-        (group,) = bundle.groups
+        (name,) = bundle.groups
         if bundle.kind == _SUBSCRIBE:
-            self.wanted.subscribe(packet.daemon, group)
+            if not bundle.flags & SENDS_ONLY:
+                self.wanted.subscribe(packet.daemon, name)
+            if self.marks is not None:
+                self.marks.subscribe(packet.daemon, name, packet.time)
             self.order.hurry(packet.time)
-        else:
-            self.wanted.unsubscribe(packet.daemon, group)
+        elif bundle.kind == _UNSUBSCRIBE:
+            self.wanted.unsubscribe(packet.daemon, name)
+            if self.marks is not None:
+                self.marks.unsubscribe(packet.daemon, name)
 
     def deliver_unreliable(self, packet: UnreliablePacket) -> None:
         """Deliver a datagram outside the streams; before all is announced it is lost.

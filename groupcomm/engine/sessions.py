@@ -6,7 +6,7 @@ user's name is free again only once the DISCONNECT is ordered. Sessions, and wai
 continue from one view of the daemons to the next.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from groupcomm.clocks.stamp import Position
@@ -162,14 +162,15 @@ class LocalSessions:
         table: GroupTable,
         groups: Iterable[str],
         *,
-        several: bool,
         readers: bool,
+        leaves: Callable[[str], bool] | None,
+        needs_rights: bool,
     ) -> None:
         """Begin a view: `table` resolves names; for the rest see Subscriptions."""
         self.output.by_votes = view.by_votes or (self._view is not None and self._view.by_votes)
         self._view = view
         self._table = self.access_control.table = table
-        self.subscriptions.begin(groups, several=several, readers=readers)
+        self.subscriptions.begin(groups, leaves=leaves, readers=readers, needs_rights=needs_rights)
         self.output.push_all_changes()
         notified: dict[bytes, list[int]] = {}  # by the frame that they understand
         for number, session in self.by_connection.items():

@@ -16,7 +16,7 @@ import attrs
 from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster
-from groupcomm.config.versions import READERS
+from groupcomm.config.versions import LOCALITY, READERS
 from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
@@ -28,6 +28,7 @@ from groupcomm.engine.parts import Parts
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.groups.carried import OwnAnnouncement
+from groupcomm.groups.marks import ReportedFrontier
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.groups.table import Member
 from groupcomm.link.forwarding import Forwarding
@@ -102,7 +103,7 @@ class ViewState:
         clock: the clock of the ring.
         view_change: ends the view once it is frozen.
         safe_waits: tells whether SAFE packets wait between two stamps; see Order.
-        blocks: the horizons of the rings; see Order.
+        blocks: what this daemon reports of the horizons of the rings; see RingContext.
         deadline: the time at which `step` is due; inf once the view is frozen.
         key: the view's key.
         several: whether it has several rings, and so links.
@@ -150,7 +151,8 @@ class ViewState:
         self.delivery = self._make_delivery(parts)
         self.streams = self.delivery.streams
         order = self.delivery.order
-        self.safe_waits, self.blocks = order.safe_waits, order.blocks
+        self.safe_waits, marks = order.safe_waits, self.delivery.marks
+        self.blocks = order.blocks if marks is None else ReportedFrontier(order.blocks, marks)
         self._deferred = DeferredHeaders(self.key, self.streams[self._own_ring], view.packet_limit)
         self.delays_us = view.delays_us
         self._usable = view.links
@@ -229,6 +231,7 @@ class ViewState:
         view = self.view
         names = tuple(daemon.name for daemon in view.daemons)
         table = self.delivery.groups.table
+        leaves = self.delivery.wanted.leaves if self.several else None
         self._sessions.begin(
             DaemonView(
                 id=view.id,
@@ -239,8 +242,9 @@ class ViewState:
             ),
             table,
             (table.local.keys() | table.reading.keys()) if self.several else (),
-            several=self.several,
             readers=bool(view.versions.features & READERS),
+            leaves=leaves,
+            needs_rights=bool(view.versions.features & LOCALITY),
         )
         self._sessions.backlog.is_local_only = (
             self.delivery.wanted.is_local_only if self.several else never_local_only
@@ -377,7 +381,8 @@ class ViewState:
                 self._forwarding.forward(self._own_ring, number, packet)
             for destination, packet in self._forwarding.step(now):
                 self.send(destination, packet)
-            self.deadline = min(self.ring.deadline, self._forwarding.deadline)
+            rights_at = self._sessions.subscriptions.review(now)
+            self.deadline = min(self.ring.deadline, self._forwarding.deadline, rights_at)
         else:
             self.deadline = self.ring.deadline
         if self._announcement is not None:

@@ -14,16 +14,16 @@ from groupcomm.engine.delivery import Delivery
 from groupcomm.errors import BadDatagram, Contradiction
 from groupcomm.level import ServiceLevel
 from groupcomm.link.forwarding import Forwarding
+from groupcomm.membership.early_part import EarlyPart
 from groupcomm.membership.recovered_set import RecoveredSet, RecoveryWalk, WalkLimits, find_boundary
 from groupcomm.ring.reception import Reception
 from groupcomm.stream.ranges import Range, ranges_of, without
 from groupcomm.stream.stream import MAX_AHEAD, Stream
-from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.membership import Holding, Past, most_reported
 
 _AGREED = ServiceLevel.AGREED
-_STATE = BundleKind.STATE
 _HALF = 0.5
 _NOTHING = Stamp(0, 0)
 
@@ -40,6 +40,15 @@ class DeliveryPlan(NamedTuple):
     regular: list[Bundle]
     transitional: list[Bundle]
     boundary: Stamp | None
+
+    def with_early(self, bundles: list[Bundle]) -> "DeliveryPlan":
+        """Return the plan in which these bundles of the transitional part are regular."""
+        early = set(bundles)
+        return DeliveryPlan(
+            [*self.regular, *(bundle for bundle in self.transitional if bundle in early)],
+            [bundle for bundle in self.transitional if bundle not in early],
+            self.boundary,
+        )
 
 
 class ViewChange:
@@ -182,9 +191,12 @@ class ViewChange:
             false statement; without other members this daemon then delivers nothing more.
         """
         packets = self._packets(recovered_set)
+        self._delivery.learn_groups(packets)
         limits = self._limits(recovered_set, transitional_members)
         boundary = find_boundary(packets, limits)
         walk = RecoveryWalk(limits, self._delivery.order.resolve)
+        if boundary is not None and self._delivery.order.local is not None:
+            walk.early = EarlyPart(boundary, self._own_ring, limits.prefix)
         plan = DeliveryPlan([], [], boundary)
         sound = True
         for packet in packets:
@@ -194,6 +206,8 @@ class ViewChange:
                 sound = sound and _may_drop(packet, kept, regular=regular)
             left = plan.regular if regular else plan.transitional
             left += [bundle for bundle in kept if not bundle.released]
+        if walk.early is not None and walk.early.has_local:
+            plan = plan.with_early(walk.early.bundles)
         if not sound and transitional_members == {self._me}:
             sound, plan = True, DeliveryPlan([], [], _NOTHING)
         self._plan = plan if sound else None
@@ -243,7 +257,7 @@ class ViewChange:
         plan = self._plan
         assert plan is not None, "a view ends without having been prepared"
         for bundles in (plan.regular, plan.transitional):
-            self._receive_announcements(bundles)
+            self._delivery.receive_announcements(bundles)
         yield from self._delivery.catch_up()
         if not self._delivery.complete:
             turn()
@@ -258,12 +272,6 @@ class ViewChange:
         yield from self._delivery.send_positions(transitional, transitional=True)
         self._delivery.groups.end()
         return True
-
-    def _receive_announcements(self, bundles: list[Bundle]) -> None:
-        for bundle in bundles:
-            if bundle.kind == _STATE and not bundle.released:
-                bundle.released = True
-                self._delivery.receive_announcement(bundle)
 
     def _deliver(self, bundles: list[Bundle]) -> Iterator[None]:
         for bundle in bundles:

@@ -144,8 +144,8 @@ class Groups:
         self._open = OpenMessages()
         self._open_unreliable = OpenMessages()  # kept apart, as a newer one ends the older ones
         self.highest = [0] * len(view.daemons)
-        # By sender, the private names of its message in fragments that had nobody at the first one.
-        self._missing: dict[int, list[str]] = {}
+        # By sender and message in fragments, the private names that had nobody at the first one.
+        self._missing: dict[tuple[int, int], list[str]] = {}
         self.checks: list[tuple[Place, Bundle]] = []
         self.departing: Departure | None = None
 
@@ -272,6 +272,9 @@ class Groups:
 
     def _watch_private(self, bundle: Bundle) -> None:
         """Check, at its position, whether the targets of an own message are still there."""
+        if bundle.level >= _AGREED and bundle.packet.wait is not None:
+            self._bounce(bundle)  # ahead of the global line: others are not settled up to its place
+            return
         place = _place(bundle)
         heappush(self.checks, (place, bundle))
         if bundle.level >= _AGREED:
@@ -294,10 +297,11 @@ class Groups:
         privates = [group for group in bundle.groups if group[0] == "#"]
         targets = zip(privates, bundle.targets, strict=True)
         missing = [name for name, target in targets if not self._is_there(name, target)]
+        key = (bundle.session, bundle.message)
         if bundle.index < bundle.count - 1 and bundle.kind == _FRAGMENT:
-            self._missing[bundle.session] = missing
+            self._missing[key] = missing
             return
-        before = self._missing.pop(bundle.session, []) if bundle.index else []
+        before = self._missing.pop(key, []) if bundle.index else []
         for name in dict.fromkeys((*before, *missing)):
             whole = 1 if bundle.kind == _FRAGMENT else bundle.count
             for index in range(whole):

@@ -57,13 +57,14 @@ class Reach:
 
     def is_local_only(self, bundle: Bundle) -> bool:
         """Return whether a bundle of messages has no recipient outside this ring."""
-        return bundle.kind <= _FRAGMENT and not any(map(self._leaves, bundle.groups))
+        return bundle.kind <= _FRAGMENT and not any(map(self.leaves, bundle.groups))
 
     def all_local_only(self, bundles: Iterable[Bundle]) -> bool:
         """Return whether all of them are local-only."""
         return all(map(self.is_local_only, bundles))
 
-    def _leaves(self, group: str) -> bool:
+    def leaves(self, group: str) -> bool:
+        """Return whether a group, or a private name, has recipients outside this ring."""
         if group[0] != "#":
             return group in self._remote_subscribers
         return group.rpartition("#")[2] in self._elsewhere

@@ -28,6 +28,8 @@ _CONNECT = BundleKind.CONNECT
 _JOIN = BundleKind.JOIN
 _LEAVE = BundleKind.LEAVE
 _DISCONNECT = BundleKind.DISCONNECT
+_WIDE = BundleKind.WIDE
+_NARROW = BundleKind.NARROW
 
 Key = tuple[int, int]
 """A session: the index of its daemon, and its connection number."""
@@ -72,9 +74,9 @@ class RingTable:
 
     __slots__ = (
         "_daemons",
+        "_highest",
         "_marks",
         "_members",
-        "_named",
         "_names",
         "_open",
         "_overlaps",
@@ -84,16 +86,17 @@ class RingTable:
         "_wide",
     )
 
-    def __init__(self, daemons: Iterable[int], names: list[str]) -> None:
+    def __init__(self, daemons: Iterable[int], names: list[str], *, safe: bool = True) -> None:
         """Begin without sessions.
 
         Args:
             daemons: the indices of the ring's daemons.
             names: the name of each daemon of the view.
+            safe: whether SAFE packets may be local, too.
         """
+        self._highest = _SAFE if safe else _AGREED
         self._daemons = frozenset(daemons)
         self._names = names
-        self._named = {names[daemon] for daemon in self._daemons}
         self._sessions: dict[Key, _Session] = {}
         self._open: dict[str, Key] = {}  # by private name
         self._members: dict[str, set[Key]] = {}
@@ -203,6 +206,9 @@ class RingTable:
             What it waits for if it is local; None if it is global, or not of the agreed order.
         """
         agreed = [bundle for bundle in packet.bundles if bundle.level >= _AGREED]
+        for bundle in packet.bundles:
+            if bundle.kind == _WIDE:
+                self.widen(bundle.groups[0])
         self._note_causes(packet)
         if agreed and all(map(self._is_local, agreed)):
             return self._enter_local(packet, agreed)
@@ -220,18 +226,21 @@ class RingTable:
                 self._note_sent((packet.daemon, bundle.session), Wait(packet.agreed))
 
     def _is_local(self, bundle: Bundle) -> bool:
-        """Return whether daemons of other rings may send to no receiver of a bundle."""
-        return bundle.kind <= _FRAGMENT and all(map(self._is_inside, bundle.groups))
+        """Return whether each name of a bundle has receivers, to none of whom other rings may send.
+
+        What nobody receives is global: members who have left may not be gone yet where it arrives.
+        """
+        if bundle.kind > _FRAGMENT or bundle.level > self._highest:
+            return False
+        return all(map(self._is_inside, bundle.groups))
 
     def _is_inside(self, name: str) -> bool:
         if name in self._wide:
             return False
         if name[0] != "#":
-            return not self._touched.get(name)
-        if name.rpartition("#")[2] not in self._named:
-            return False
+            return name in self._members and not self._touched.get(name)
         key = self._open.get(name)
-        return key is None or not self._sessions[key].wide
+        return key is not None and not self._sessions[key].wide
 
     def _enter_local(self, packet: DataPacket, bundles: list[Bundle]) -> Wait:
         wait = NOTHING
@@ -269,6 +278,8 @@ class RingTable:
 
     def _enter_global(self, daemon: int, bundle: Bundle, at: Wait) -> None:
         key, kind = (daemon, bundle.session), bundle.kind
+        if kind == _NARROW:
+            self.narrow(bundle.groups[0], at)
         if kind == _CONNECT:
             self._connect(key, private_name(bundle.user, self._names[daemon]))
         session = self._sessions.get(key)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
+from groupcomm.membership.early_part import EarlyPart
 from groupcomm.stream.ranges import Range, holds, merge_ranges
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
@@ -146,6 +147,7 @@ class RecoveryWalk:
 
     Attributes:
         dropped: the number of dropped bundles.
+        early: what is regular beyond the boundary; None if nothing can be.
     """
 
     __slots__ = (
@@ -156,6 +158,7 @@ class RecoveryWalk:
         "_reached",
         "_resolve",
         "dropped",
+        "early",
     )
 
     def __init__(self, limits: WalkLimits, resolve: Callable[[DataPacket], None]) -> None:
@@ -167,6 +170,7 @@ class RecoveryWalk:
         self._lost_below = [_NEVER] * len(limits.prefix)  # lowest packet with a drop below AGREED
         self._lost_agreed = Stamp(_NEVER, 0)
         self.dropped = 0
+        self.early: EarlyPart | None = None
 
     def deliverable(self, packet: DataPacket) -> list[Bundle]:
         """Return the bundles of the next packet that are delivered, in their order."""
@@ -179,6 +183,11 @@ class RecoveryWalk:
         if whole:
             self._reached[daemon] = packet.number
             self._resolve(packet)
+        early = self.early
+        if early is None or not early.is_beyond(packet):
+            accepted: list[Bundle] = []
+        else:
+            accepted = [b for b in packet.bundles if early.accepts(packet, b, whole=whole)]
         if daemon in limits.obligation:
             return packet.bundles
         causes = whole and self._has_causes(packet)
@@ -186,12 +195,16 @@ class RecoveryWalk:
         for bundle in packet.bundles:
             session = (daemon, bundle.session)
             level = bundle.level
-            if level == _RELIABLE or (
-                whole and session not in self._broken and (level < _CAUSAL or causes)
+            if (
+                level == _RELIABLE
+                or bundle in accepted
+                or (whole and session not in self._broken and (level < _CAUSAL or causes))
             ):
                 kept.append(bundle)
             else:
                 self._drop(packet, bundle, session)
+                if early is not None and not early.is_beyond(packet):
+                    early.miss(packet, bundle)
         return kept
 
     def _has_causes(self, packet: DataPacket) -> bool:

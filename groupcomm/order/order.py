@@ -19,6 +19,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.order.admission import Admission
 from groupcomm.order.chain import NOTHING_AGREED, Chain
 from groupcomm.order.horizons import Blocks, Frontiers
+from groupcomm.order.local_line import LocalLine
 from groupcomm.stream.packer import Causes
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle
@@ -43,6 +44,7 @@ class Order:
         blocks: the counted horizons.
         frontiers: for each ring, the time up to which every daemon can deliver.
         done: stamp of the last agreed packet delivered here (A of the next numbered packet).
+        local: the local line; None if all packets are global.
         hurried: stamps, rising, of packets that are waited for as for SAFE without being SAFE.
         admission: the checks of packets that come in.
     """
@@ -50,10 +52,12 @@ class Order:
     __slots__ = (
         "_agreed",
         "_chains",
+        "_early_local",
         "_gated",
         "_highest",
         "_low",
         "_on_release",
+        "_own",
         "_safe",
         "_streams",
         "admission",
@@ -61,6 +65,7 @@ class Order:
         "done",
         "frontiers",
         "hurried",
+        "local",
     )
 
     def __init__(
@@ -85,7 +90,20 @@ class Order:
         self._highest = [stream.held for stream in streams]  # V of the next numbered packet
         self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
+        self.local: LocalLine | None = None
+        self._own = streams[0]  # of the local line
+        self._early_local = 0  # local packets in the heap that are delivered
         self.admission = Admission(streams, self._chains, self.blocks)
+
+    def begin_local(self, ring: int) -> None:
+        """Let a ring, the own one, deliver packets ahead of the global line; see `follow`."""
+        self._own = self._streams[ring]
+        self.local = LocalLine(self._own.held)
+
+    def follow(self, packet: DataPacket, wait: Stamp | None) -> None:
+        """Note whether the next packet of the own stream is local; see LocalLine."""
+        assert self.local is not None
+        self.local.follow(packet, wait)
 
     # ---- packets that arrive ----
 
@@ -169,6 +187,12 @@ class Order:
         while True:
             if self._gated:
                 self._open_gates()
+            if self.local is not None and (local := self._next_local(self.local)) is not None:
+                if not self._release_agreed(local, may_go_on):
+                    return False
+                local.done = True
+                self._early_local += 1
+                continue
             packet = self._next_agreed() if self._agreed else None
             if packet is None:
                 break
@@ -180,9 +204,31 @@ class Order:
 
     def _next_agreed(self) -> DataPacket | None:
         """Return the lowest agreed packet, if it may be delivered; there is one."""
-        time, _, packet = self._agreed[0]
+        time, ring, packet = self._agreed[0]
+        while packet.done and time <= self.blocks.least:
+            heappop(self._agreed)
+            self._early_local -= 1
+            self.done = Stamp(time, ring)
+            if not self._agreed:
+                return None
+            time, ring, packet = self._agreed[0]
         if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
             return None
+        return packet
+
+    def _next_local(self, line: LocalLine) -> DataPacket | None:
+        """Return the next packet of the local line, if all that comes before it is delivered."""
+        packet = line.next(self.done)
+        if packet is None or (packet.causal and not packet.ready):
+            return None
+        if packet.vector is not None and not self._has_streams(packet.vector):
+            return None
+        queues = self._chains[packet.daemon].queues
+        for bundle in packet.bundles:
+            if bundle.level >= _AGREED and not bundle.released:
+                head = queues[bundle.session][0]
+                if head.packet is not packet or head.level < _AGREED:
+                    return None
         return packet
 
     def _deliver_agreed(self, packet: DataPacket, may_go_on: Callable[[], bool]) -> bool:
@@ -192,6 +238,17 @@ class Order:
         if self._gated:
             self._forgo_impossible(packet)
         self._check_causes(packet)
+        if not self._release_agreed(packet, may_go_on):
+            return False
+        heappop(self._agreed)
+        packet.done = packet.wait is not None
+        if packet.safe:
+            del self._safe[0]
+        self.done = Stamp(packet.time, packet.ring)
+        return True
+
+    def _release_agreed(self, packet: DataPacket, may_go_on: Callable[[], bool]) -> bool:
+        """Release the agreed bundles of a packet that are left; return whether all were."""
         chain = self._chains[packet.daemon]
         for bundle in packet.bundles:
             if bundle.level >= _AGREED and not bundle.released:
@@ -205,10 +262,6 @@ class Order:
                     self._serve(chain, bundle.session, queue)
                 else:
                     del chain.queues[bundle.session]
-        heappop(self._agreed)
-        if packet.safe:
-            del self._safe[0]
-        self.done = Stamp(packet.time, packet.ring)
         return True
 
     def _forgo_impossible(self, packet: DataPacket) -> None:
@@ -274,7 +327,14 @@ class Order:
             return True  # the daemons have given up causes of this packet
         if packet.agreed > self.done:
             return False
-        for ring, number in enumerate(packet.vector):
+        line, own = self.local, packet.vector[self._own.ring]
+        if line is not None and not line.is_delivered(own, self.done):
+            return False
+        return self._has_streams(packet.vector)
+
+    def _has_streams(self, vector: tuple[int, ...]) -> bool:
+        """Return whether all packets up to V are here, and what is below AGREED is delivered."""
+        for ring, number in enumerate(vector):
             if self._streams[ring].held < number:
                 return False
             lowest = self._lowest_pending(ring)
@@ -330,7 +390,7 @@ class Order:
     @property
     def waiting(self) -> int:
         """Return the number of agreed packets that are not delivered."""
-        return len(self._agreed)
+        return len(self._agreed) - self._early_local
 
     @property
     def progress(self) -> int:

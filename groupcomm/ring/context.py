@@ -13,11 +13,13 @@ class FrontierSource(Protocol):
     """The frontier of the order of this daemon.
 
     Attributes:
-        least: the frontier of this daemon: everything at or below this time is held here, and
-            nothing at or below it can still arrive.
+        least: the frontier that this daemon reports: everything at or below this time is held here,
+            and nothing at or below it can still arrive.
     """
 
-    least: int
+    @property
+    def least(self) -> int:
+        """Return the time."""
 
 
 class RingContext(Protocol):

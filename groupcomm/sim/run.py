@@ -14,12 +14,20 @@ import msgspec
 
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.checkers.report import Violation
-from groupcomm.sim.cluster.cluster import Act, Cluster, NoAgreement
+from groupcomm.sim.cluster.cluster import Act, Cluster, NoAgreement, sites_by_host
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.vanishing import DAEMON_TIMEOUT_S, Vanishing
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
-from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Connect, Storm, Workload
+from groupcomm.sim.workload import (
+    GROUPS,
+    MOST_SENDS,
+    SEND_INTERVAL_US,
+    Connect,
+    Halls,
+    Storm,
+    Workload,
+)
 from groupcomm.trace.events import Conf, Count, Deliver, Horizon, TraceEvent
 
 BATCH = 512
@@ -248,7 +256,17 @@ def make_workload(cluster: Cluster) -> Workload:
         2 * interval_us if settings.faults.storm else interval_us,  # the storm doubles the load
         fresh_names=settings.faults.vanish_s > 0.0,
         readers=settings.readers,
+        halls=_draw_halls(settings),
     )
+
+
+def _draw_halls(settings: Settings) -> Halls | None:
+    """Draw which groups each site has for itself: none, all but one, or all."""
+    if len(settings.sites) == 1:
+        return None
+    rng = random_for(settings.seed, "halls")
+    own = rng.choice((GROUPS[:0], GROUPS[1:], GROUPS[1:], GROUPS))
+    return Halls(rng, sites_by_host(settings), frozenset(own)) if own else None
 
 
 def _play(cluster: Cluster, workload: Workload, checkers: Checks) -> None:

@@ -5,7 +5,7 @@ three groups, so that a multicast reaches five or six clients on average. They c
 several daemons get messages at about the same time, and have to put them in order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -39,9 +39,38 @@ CHURN_SENDS = 4
 SERIES_INTERVAL_US = SECOND // 300
 RECONNECT_US = SECOND // 4
 SIDE_CHANNEL_SHARE = 0.015
+STRANGERS = 0.04
+"""The share of the acts of programs with groups of a site that may be another site's groups."""
 
 Connect = Callable[[str, int], SimulatedClient]
 """Connects a user to a daemon, by its index."""
+
+
+@attrs.define(eq=False, repr=False)
+class Halls:
+    """The groups that each site has for itself, which programs of others join or address rarely.
+
+    Args:
+        rng: the random source.
+        sites: the site of each daemon, by index.
+        own: the groups of which each site has one of its own; the others are of all sites.
+    """
+
+    _rng: Random
+    _sites: Sequence[int]
+    _own: frozenset[str]
+
+    def place(self, daemon: int, groups: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the destinations that a program of a daemon means, each once."""
+        return tuple(dict.fromkeys(self._place(daemon, group) for group in groups))
+
+    def _place(self, daemon: int, group: str) -> str:
+        if group not in self._own:
+            return group
+        site = self._sites[daemon]
+        if self._rng.random() < STRANGERS:
+            site = self._rng.choice(self._sites)
+        return f"{group}{site}"
 
 
 @attrs.define(eq=False, repr=False)
@@ -60,6 +89,7 @@ class Workload:
         fresh_names: whether each session of a user has a name of its own; otherwise a daemon that
             does not know yet that the last one is over would refuse the next one.
         readers: whether some join a group without views; all daemons must know that.
+        halls: the groups that each site has for itself, if any.
 
     Attributes:
         clients: for each user the present session, or the last one.
@@ -77,6 +107,7 @@ class Workload:
     interval_us: int
     _fresh_names: bool = False
     _readers: bool = True
+    _halls: Halls | None = None
     _running: bool = False
     _period: int = 0  # counts starts, so that the acts of an earlier start end
     _sessions: int = 0
@@ -136,8 +167,11 @@ class Workload:
 
     def join(self, client: SimulatedClient, group: str) -> None:
         """Have a client join a group, with views or without."""
-        reads = self._readers and group == READ_GROUP and client.user.startswith(READERS)
-        client.join(group, views=not reads)
+        reads = self._readers and group.startswith(READ_GROUP) and client.user.startswith(READERS)
+        client.join(self._place(client, (group,))[0], views=not reads)
+
+    def _place(self, client: SimulatedClient, groups: tuple[str, ...]) -> tuple[str, ...]:
+        return groups if self._halls is None else self._halls.place(client.daemon, groups)
 
     def _churn(self, period: int) -> None:
         """Let a user join or leave a group; joins are as frequent as leaves."""
@@ -149,6 +183,7 @@ class Workload:
         clients = self.connected()
         if clients:
             client, group = self._rng.choice(clients), self._rng.choice(GROUPS)
+            (group,) = self._place(client, (group,))
             if group not in client.asked:
                 self.join(client, group)
             elif len(client.asked) > 1 and self._rng.random() < 0.5:
@@ -214,7 +249,7 @@ class Workload:
         rng = self._rng
         self.sent += 1
         client.multicast(
-            groups or self._destination(),
+            self._place(client, groups or self._destination()),
             rng.randbytes(size),
             level=level,
             type=rng.randrange(65536),

@@ -39,6 +39,8 @@ class BundleKind(enum.IntEnum):
     KEYS = 9  # the keys that a daemon has, see keys.py; always AGREED
     REPORT = 10  # for operators at other daemons, or a request for them; always AGREED
     ROSTER = 11  # a step of a change of the roster, see roster.py; always AGREED
+    WIDE = 12  # from here on in this stream other rings may send to this one name; always FIFO
+    NARROW = 13  # from here on they may not; always AGREED
 
 
 SELF_DISCARD: Final = 1
@@ -46,6 +48,9 @@ SELF_DISCARD: Final = 1
 
 WITHOUT_VIEWS: Final = 1
 """The flag of a JOIN whose session is to get the group's messages, and to be no member of it."""
+
+SENDS_ONLY: Final = 1
+"""The flag of a SUBSCRIBE whose daemon is to send to a name, and to get none of its messages."""
 
 BIG_ENDIAN: Final = 2
 """Flag: the program that has sent it writes big-endian; only clients of Spread are asked."""
@@ -75,6 +80,7 @@ _SUBSCRIBE: Final = int(BundleKind.SUBSCRIBE)
 _KEYS: Final = int(BundleKind.KEYS)
 _REPORT: Final = int(BundleKind.REPORT)
 _ROSTER: Final = int(BundleKind.ROSTER)
+_NARROW: Final = int(BundleKind.NARROW)
 _DAEMONS_OWN: Final = frozenset((_STATE, _KEYS, _REPORT, _ROSTER))
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
 _FIFO: Final = int(ServiceLevel.FIFO)
@@ -223,10 +229,19 @@ def state_bundle(payload: bytes, index: int, count: int) -> Bundle:
     return _of_daemon(_STATE, _RELIABLE, (), payload, index, count)
 
 
-def subscription_bundle(kind: int, group: str) -> Bundle:
-    """Return a SUBSCRIBE or UNSUBSCRIBE; it belongs to no session."""
-    bundle = _of_daemon(kind, _FIFO, (group,), b"")
-    bundle.address(0, _NO_USER, ())
+def subscription_bundle(kind: int, name: str, flags: int = 0) -> Bundle:
+    """Return a SUBSCRIBE, UNSUBSCRIBE, WIDE or NARROW; it belongs to no session.
+
+    Args:
+        kind: which one.
+        name: a group, or a private name unless a SUBSCRIBE is for the messages to it.
+        flags: SENDS_ONLY, or 0.
+    """
+    level = _AGREED if kind == _NARROW else _FIFO
+    body = encode_body(kind, level, flags, 0, (name,), b"")
+    private = int(name[0] == "#")
+    bundle = Bundle(kind, level, flags, 0, 0, 1, (name,), private, body, 0)
+    bundle.address(0, _NO_USER, (0,) * private)
     return bundle
 
 
@@ -329,8 +344,12 @@ def _check_header(bundle: Bundle, size: int) -> None:
 
 
 def _check_subscription(bundle: Bundle, size: int) -> None:
-    plain = bundle.level == _FIFO and not (bundle.flags or bundle.message or size)
-    if not plain or bundle.count != 1 or len(bundle.groups) != 1 or bundle.privates:
+    kind, flags = bundle.kind, bundle.flags
+    level = _AGREED if kind == _NARROW else _FIFO
+    plain = bundle.level == level and not (bundle.message or size)
+    sends = kind == _SUBSCRIBE and flags == SENDS_ONLY
+    named = len(bundle.groups) == 1 and (sends or kind != _SUBSCRIBE or not bundle.privates)
+    if not (plain and named and bundle.count == 1 and (sends or not flags)):
         raise BadDatagram("bundle", f"{bundle!r} is no subscription, payload {size} bytes")
 
 

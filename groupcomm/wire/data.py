@@ -85,6 +85,9 @@ class DataPacket(msgspec.Struct, eq=False, kw_only=True):
         safe: whether it has a SAFE bundle.
         ready: whether its causes are delivered.
         pending: the number of its FIFO and CAUSAL bundles that are not delivered.
+        wait: the stamp that it waits for if its ring orders it alone; None if not, or if that is
+            not known yet.
+        done: whether its ring orders it alone, and it is delivered.
     """
 
     ring: int
@@ -106,6 +109,8 @@ class DataPacket(msgspec.Struct, eq=False, kw_only=True):
     safe: bool = False
     ready: bool = False
     pending: int = 0
+    wait: Stamp | None = None
+    done: bool = False
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""

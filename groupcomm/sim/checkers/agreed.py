@@ -5,6 +5,7 @@ Positions: one key per message (O3), above its causes (O2) and side channels (X1
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from typing import Final
@@ -29,6 +30,7 @@ from groupcomm.trace.events import Bounce, Deliver, Member, Release, TraceEvent
 from groupcomm.trace.events import Order as OrderEvent
 
 _AGREED = 4
+_CONNECT = 2
 
 
 KEPT: Final = 50_000
@@ -42,12 +44,54 @@ class AgreedOrder:
         self._report = report
         self._state = state
 
-    def released(self, stay: Stay, bundle: Bundle, event: Release) -> None:
-        """Check O1 and O4 at a daemon: in the regular part all daemons release one sequence."""
-        view = stay.view
+    def released(self, stay: Stay, bundle: Bundle, event: Release, items: Sequence[Item]) -> None:
+        """Check O1 and O4 at a daemon: in the regular part all daemons release one sequence, but
+        for inner bundles, which may be ahead of it."""
+        if stay.ahead:
+            self._check_ahead(stay, bundle, event, items)
         if not stay.part.regular:
             self._released_late(stay, bundle, event)
             return
+        if not is_inner(event, stay):
+            while stay.ahead and stay.ahead[0][0] <= bundle:
+                inner = heappop(stay.ahead)
+                self._enter(stay, inner[0], inner[1])
+            self._enter(stay, bundle, event)
+        elif bundle[:3] < stay.last[:3]:
+            self._enter(stay, bundle, event)
+        else:
+            heappush(stay.ahead, (bundle, event, items))
+
+    def _check_ahead(
+        self, stay: Stay, bundle: Bundle, event: Release, items: Sequence[Item]
+    ) -> None:
+        """Check O1 and O4: inner bundles that are ahead of one are of nobody whom it concerns."""
+        for inner, other, ahead in stay.ahead:
+            if inner[:3] > bundle[:3]:
+                for item in ahead if stay.part.regular else ():
+                    item.ahead = True
+                    self._check_abroad(item, event)
+                if _concerns(event, items, other, ahead):
+                    text = f"{stay} releases {bundle} after {inner}, which it concerns"
+                    self._report.add("O1", text, event)
+
+    def got(self, client: ClientRecord, item: Item, event: Deliver) -> bool:
+        """Note that a client gets an AGREED or SAFE message; return whether it may be inner."""
+        stay = client.home.stay if client.home is not None else None
+        if stay is None or stay.view is not item.view or item.position is None:
+            return False
+        item.abroad |= item.position[2] != stay.ring
+        self._check_abroad(item, event)
+        return may_be_inner(item, item.position, stay)
+
+    def _check_abroad(self, item: Item, event: TraceEvent) -> None:
+        if item.ahead and item.abroad:
+            self._report.add("O4", f"{item} is ahead of the order, and not of one ring", event)
+
+    def _enter(self, stay: Stay, bundle: Bundle, event: Release) -> None:
+        """Check the next bundle of the sequence of a daemon."""
+        view = stay.view
+        self._end_regular(stay, event)
         log, index = view.log, stay.agreed
         if bundle < stay.last and bundle[:3] < stay.last[:3]:
             self._report.add("O1", f"{stay} releases {bundle} after {stay.last}", event)
@@ -86,7 +130,20 @@ class AgreedOrder:
             stay.last = bundle
         if index < len(log) and log[index] == bundle:
             stay.agreed = index + 1
-        elif not log or bundle[:3] > log[-1][:3]:
+        else:
+            self._note_beyond(stay, bundle, event)
+
+    def _end_regular(self, stay: Stay, *events: TraceEvent) -> None:
+        """Note that a daemon's regular part is over, or the trace: what is ahead stays so."""
+        if not stay.ahead_is_known:
+            stay.ahead_is_known = True
+            for inner, _, _ in stay.ahead:
+                self._note_beyond(stay, inner, *events)
+
+    def _note_beyond(self, stay: Stay, bundle: Bundle, *events: TraceEvent) -> None:
+        """Note a bundle that is not of the sequence, whose holes no daemon may have passed."""
+        view, log = stay.view, stay.view.log
+        if not log or bundle[:3] > log[-1][:3]:
             if bundle not in view.known_beyond:
                 view.known_beyond.add(bundle)
                 heappush(view.beyond, bundle)
@@ -94,7 +151,7 @@ class AgreedOrder:
             at = bisect_left(log, bundle)
             if (at == len(log) or log[at] != bundle) and bundle[:3] < log[-1][:3]:
                 text = f"{stay} releases {bundle}, which others have passed"
-                self._report.add("O4", text, event)
+                self._report.add("O4", text, *events)
 
     def delivered(
         self, client: ClientRecord, item: Item, position: Position, event: Deliver
@@ -123,6 +180,9 @@ class AgreedOrder:
 
     def finish(self) -> None:
         """Check for cycles: equal positions that rise everywhere leave none."""
+        for process in self._state.processes.values():
+            if process.stay is not None:
+                self._end_regular(process.stay)
         if self._report.ids.isdisjoint(("O1", "O3")):
             return
         sequences = [
@@ -136,6 +196,27 @@ class AgreedOrder:
                 break
         if _has_cycle(sequences):
             self._report.add("O6", "the clients' orders of AGREED and SAFE messages form a cycle")
+
+
+def is_inner(event: Release, stay: Stay) -> bool:
+    """Return whether a release in the regular part is inner: an AGREED message of the own ring."""
+    several = len(stay.blocks) > 1
+    return several and event.level == _AGREED and event.kind < _CONNECT and event.ring == stay.ring
+
+
+def may_be_inner(item: Item, position: Position, stay: Stay) -> bool:
+    """Return whether the releases of a message at a daemon are inner, if they are regular."""
+    return item.level == _AGREED and position[2] == stay.ring and len(stay.blocks) > 1
+
+
+def _concerns(event: Release, items: Sequence[Item], inner: Release, ahead: Sequence[Item]) -> bool:
+    """Return whether an agreed bundle concerns the sender or a destination of inner messages."""
+    if event.c == inner.c:
+        return True
+    if event.kind < _CONNECT:
+        return False
+    names = {name for item in items for name in item.to} or {event.c.rpartition("/")[0]}
+    return any(name in names for item in ahead for name in item.to)
 
 
 def _forget_log(view: ViewRecord) -> None:
@@ -242,6 +323,22 @@ class Positions:
                 text = f"{item} is at {local}, sent after the view {item.floor_x2}"
                 self._report.add("X2", text, event)
         self._compare(item, position, event)
+
+    def caused(
+        self, client: ClientRecord, item: Item, position: Position, now: int, event: Deliver
+    ) -> None:
+        """Check X1 at a client: nothing that it got was sent after this message was known."""
+        stage = client.stage
+        if stage is None or not stage.regular or stage.stay.view.order != position[0]:
+            return
+        view = stage.stay.view
+        sent, where = client.caused
+        if where is view and 0 < item.known_at < sent:
+            text = f"{client} gets {item}, which was known before it got what was sent later"
+            self._report.add("X1", text, event)
+        item.known_at = item.known_at or now
+        if item.floor_view is view and (where is not view or item.sent_at > sent):
+            client.caused = (item.sent_at, view)
 
     def _compare(self, item: Item, position: Position, event: Release) -> None:
         for claim in item.claims or ():

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from groupcomm.sim.checkers.agreed import AgreedOrder, Positions
+from groupcomm.sim.checkers.agreed import AgreedOrder, Positions, may_be_inner
 from groupcomm.sim.checkers.delivery import Delivery, Holes
 from groupcomm.sim.checkers.fifo_causal import Causes, SenderOrder
 from groupcomm.sim.checkers.groups import ClientViews, GroupViews, Private
@@ -192,7 +192,9 @@ class ClientEvents:
             client.high = position
         if event.level >= _AGREED:
             self._agreed.delivered(client, item, position, event)
-            self._note(client, position)
+            if not self._agreed.got(client, item, event):
+                self._note(client, position)
+            self._positions.caused(client, item, position, self._state.events, event)
 
     def _position(self, client: ClientRecord, pos: TracePosition, event: TraceEvent) -> Position:
         """Check D3: the position is in the view that the client was notified of last."""
@@ -236,9 +238,10 @@ class ClientEvents:
         self._check_alive(client, event)
         position = self._position(client, event.pos, event)
         stage = client.stage
-        if stage is not None and not event.trans:
-            self._stamps.agreed(event, position[1], stage.stay)
         item = client.sent.get(event.m)
+        inner = item is not None and stage is not None and may_be_inner(item, position, stage.stay)
+        if stage is not None and not event.trans and not inner:
+            self._stamps.agreed(event, position[1], stage.stay)
         if item is not None:
             self._answer(item, event)
             self._positions.notified(item, position, event)

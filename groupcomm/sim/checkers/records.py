@@ -1,6 +1,7 @@
 """The records of a trace so far: messages, clients, daemons, views and tables."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -21,7 +22,7 @@ from groupcomm.sim.checkers.places import (
     StreamRecord,
     new_mark,
 )
-from groupcomm.trace.events import view_order
+from groupcomm.trace.events import Release, view_order
 
 Shown = tuple[tuple[str, ...], str, tuple[str, ...]]
 """Members, cause and changed of a group view."""
@@ -75,6 +76,9 @@ class Item:
         causes: for a message at CAUSAL or above, the causes that were not complete everywhere.
         answered: whether its sender was told its position.
         bounced: the private names for which it came back.
+        ahead: whether a daemon has released it in a regular part before a bundle of a lower place.
+        abroad: whether a client of another ring than its packet's has got it.
+        known_at: the count of events when a client in a regular part got it first (X1); 0 before.
     """
 
     sender: "ClientRecord"
@@ -114,6 +118,9 @@ class Item:
     answered: bool = False
     at_home: bool = False
     bounced: list[str] | None = None
+    ahead: bool = False
+    abroad: bool = False
+    known_at: int = 0
 
     def __str__(self) -> str:
         return f"message {self.number} of {self.sender}"
@@ -166,6 +173,8 @@ class ClientRecord:
         needs: causes of messages that it has got in this view, but has not got itself (CA).
         tidy_at: the size of `knows` above which finished causes are removed.
         agreed: the AGREED and SAFE messages that it has got, in order (O6, MG1).
+        caused: the last of the events at which AGREED and SAFE messages were sent that it has got
+            in a regular part, and that view (X1).
     """
 
     identity: str
@@ -207,6 +216,7 @@ class ClientRecord:
     knows: dict[Item, None] = attrs.field(factory=dict)
     needs: set[Item] = attrs.field(factory=set)
     tidy_at: int = 0
+    caused: "tuple[int, ViewRecord | None]" = (0, None)
 
     def __attrs_post_init__(self) -> None:
         self.name = self.identity.rpartition("/")[0]
@@ -259,6 +269,8 @@ class ViewRecord:
         safe_late: for each next view, the members that went there together and the SAFE bundles
             that they released on the way.
         ends: for each next view, the releases here of the first member that went there.
+        inner_ends: for each next view, ring, and whether it is the own one, the AGREED messages of
+            the ring that the first such member has released.
     """
 
     text: str
@@ -294,6 +306,7 @@ class ViewRecord:
         factory=dict
     )
     ends: dict[str, tuple[int, int, int, bool]] = attrs.field(factory=dict)
+    inner_ends: dict[tuple[str, int, bool], int] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.order = view_order(self.text)
@@ -353,14 +366,19 @@ class Stay:
         next_rank: for each client the rank of the item at FIFO or above to be released next (F).
         missing: for each client the ranks that were passed over (F).
         agreed: the number of agreed bundles of the view's log that it has released (O4).
-        last: the highest place that it has released (O1).
+        last: the highest place that it has released (O1), but for those ahead.
+        ahead: a heap of inner bundles that may be ahead of the agreed order, each with its release
+            and its messages (O1, O4).
+        ahead_is_known: whether the regular part is over, and these are known to the view.
         prefix: for each ring the number up to which it holds everything.
         early: for each ring the packets that it holds above that number, with times.
         blocks: the block of each ring.
         block: the least of the blocks.
         held: the highest stamp that it holds (H6).
         released: a hash over the bundles that it has released (V1).
-        released_agreed: the same over agreed bundles in the regular part.
+        released_agreed: the same over agreed bundles in the regular part, but for AGREED messages
+            of the rings of a view of several.
+        released_inner: the same over these, by ring.
         tables: a hash over the positions at which its group table has changed (G1).
         by_author: the number of released bundles of each author (D6, O5).
         safe_count: the number of the SAFE bundles that any member has released in a regular part it
@@ -380,6 +398,8 @@ class Stay:
     missing: dict[ClientRecord, list[int]] = attrs.field(factory=dict)
     agreed: int = 0
     last: Bundle = (-1, -1, -1, -1)
+    ahead: list[tuple[Bundle, Release, Sequence[Item]]] = attrs.field(factory=list)
+    ahead_is_known: bool = False
     prefix: list[int] = attrs.field(init=False)
     early: list[dict[int, int]] = attrs.field(init=False)
     blocks: list[int] = attrs.field(init=False)
@@ -387,6 +407,7 @@ class Stay:
     held: int = NOTHING
     released: int = 0
     released_agreed: int = 0
+    released_inner: dict[int, int] = attrs.field(factory=dict)
     tables: int = 0
     by_author: dict[str, int] = attrs.field(factory=dict)
     safe_count: int = 0

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from groupcomm.sim.checkers.agreed import FIRST, REPEATED, AgreedOrder, Positions
+from groupcomm.sim.checkers.agreed import FIRST, REPEATED, AgreedOrder, Positions, is_inner
 from groupcomm.sim.checkers.delivery import Delivery
 from groupcomm.sim.checkers.fifo_causal import SenderOrder
 from groupcomm.sim.checkers.group_tables import Tables
@@ -51,7 +51,9 @@ class Releases:
         client = state.client(event.c)
         if client.home is None and not state.plain:
             self._settle(client, stay)
-        items = self._items(client, event, stay) if event.kind not in _SESSION else ()
+        items: Sequence[Item] = ()
+        if event.kind not in _SESSION:
+            items = self._items(client, event, stay)
         if event.level == 0:
             self._release_unreliable(event, stay, items)
             return
@@ -59,18 +61,22 @@ class Releases:
         found = self._positions.place(event, key, stay)
         packet = stay.view.streams[ring].packets.get(event.number)
         self._stamps.released(event, packet, stay)
-        if event.level >= _AGREED:
-            if stay.part.regular:
-                self._stamps.agreed(event, event.time, stay)
-                if event.level == _SAFE:
-                    self._stamps.safe(event, event.time, stay)
-            if found != REPEATED:
-                bundle = (event.time, event.ring, event.bundle, event.number)
-                self._agreed.released(stay, bundle, event)
+        if event.level >= _AGREED and stay.part.regular:
+            self._check_time(event, stay)
         if found != REPEATED:
+            if event.level >= _AGREED:
+                bundle = (event.time, event.ring, event.bundle, event.number)
+                self._agreed.released(stay, bundle, event, items)
             author = packet[1] if packet is not None else None
             self._together.released(stay, key, author, found == FIRST, event)
             self._release_new(event, stay, client, items)
+
+    def _check_time(self, event: Release, stay: Stay) -> None:
+        """Check H5 and S1 for an agreed bundle in a regular part."""
+        if not is_inner(event, stay):
+            self._stamps.agreed(event, event.time, stay)
+        if event.level == _SAFE:
+            self._stamps.safe(event, event.time, stay)
 
     def _settle(self, client: ClientRecord, stay: Stay) -> None:
         """Set a client's home: the start of its daemon that was the first to release an item of

@@ -13,6 +13,7 @@ from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.trace.events import Conf, Quiet, Release, Stamped
 
 _AGREED, _SAFE = 4, 5
+_CONNECT = 2
 
 
 class Together:
@@ -31,7 +32,14 @@ class Together:
         stay.released ^= mark
         regular = stay.part.regular
         if event.level >= _AGREED:
-            if regular:
+            if (
+                regular
+                and len(stay.blocks) > 1
+                and event.level == _AGREED
+                and event.kind < _CONNECT
+            ):
+                stay.released_inner[event.ring] = stay.released_inner.get(event.ring, 0) ^ mark
+            elif regular:
                 stay.released_agreed ^= mark
             if event.level == _SAFE:
                 self._safe(stay, key, event)
@@ -145,6 +153,11 @@ class Together:
             if first[3] != end[3]:
                 what = "knowledge of the groups"
             self._report.add("V1", f"{stay} leaves {view.text} with other {what}", event)
+        for ring in range(len(stay.blocks)):
+            key, inner = (stay.next, ring, ring == stay.ring), stay.released_inner.get(ring, 0)
+            if view.inner_ends.setdefault(key, inner) != inner:
+                text = f"{stay} leaves {view.text} with other AGREED messages of ring {ring}"
+                self._report.add("V1", text, event)
         if first[2] != end[2]:
             text = (
                 f"{stay} has changed its group tables in {view.text} where its transitional "

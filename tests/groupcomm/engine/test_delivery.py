@@ -45,7 +45,9 @@ class Recorder:
         self.pieces = 1  # in which the table is made
         self.room = inf  # for deliveries
         self.rest: list[str] = []  # what goes on in the next step
-        self.subscriptions = SimpleNamespace(on_known=lambda group: self._note(f"known {group}"))
+        self.subscriptions = SimpleNamespace(
+            on_known=lambda one: self._note(f"known {one.groups[0]}")
+        )
 
     def _note(self, text: str) -> None:
         self.log.append(text)

@@ -2,14 +2,16 @@
 
 import pytest
 
-from groupcomm.engine.backlog import Backlog, Subscriptions
+from groupcomm.engine.backlog import MOST_RIGHTS, RIGHT_S, Backlog, Subscriptions
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
+    SENDS_ONLY,
     WITHOUT_VIEWS,
     Bundle,
     BundleKind,
     decode_body_untrusted,
     encode_body,
+    subscription_bundle,
 )
 
 JOIN, LEAVE, MESSAGES = BundleKind.JOIN, BundleKind.LEAVE, BundleKind.MESSAGES
@@ -31,13 +33,23 @@ class Daemon:
     def __init__(self, *, several: bool = True, groups: tuple[str, ...] = ()) -> None:
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
-        self.subscriptions.begin(groups, several=several)
+        self.leaving: set[str] = set()
+        leaves = self.leaving.__contains__ if several else None
+        self.subscriptions.begin(groups, leaves=leaves, needs_rights=several)
 
     def give(self, session: int, kind: int, group: str) -> None:
         self.subscriptions.admit(bundle(session, kind, group))
 
     def numbered(self) -> list[Said]:
-        return [(one.session, one.kind, one.groups[0]) for one in self.backlog.clear()]
+        found: list[Said] = []
+        while (one := self.backlog.head(far=True)) is not None:
+            self.backlog.pop(far=True)
+            found.append((one.session, one.kind, one.groups[0]))
+        assert self.backlog.size == 0
+        return found
+
+    def know(self, name: str, flags: int = 0) -> None:
+        self.subscriptions.on_known(subscription_bundle(SUBSCRIBE, name, flags))
 
 
 def test_the_first_join_waits_and_so_does_what_its_session_gives_next() -> None:
@@ -47,7 +59,7 @@ def test_the_first_join_waits_and_so_does_what_its_session_gives_next() -> None:
     daemon.give(2, MESSAGES, "g")
     assert daemon.numbered() == [(0, SUBSCRIBE, "g"), (2, MESSAGES, "g")]
     assert daemon.subscriptions.waiting == 2
-    daemon.subscriptions.on_known("g")
+    daemon.know("g")
     assert daemon.numbered() == [(1, JOIN, "g"), (1, MESSAGES, "h")]
     assert daemon.subscriptions.waiting == 0
 
@@ -64,9 +76,9 @@ def test_several_groups_are_asked_for_at_once() -> None:
         daemon.give(1, JOIN, group)
     daemon.give(2, JOIN, "h")
     assert daemon.numbered() == [(0, SUBSCRIBE, "g"), (0, SUBSCRIBE, "h")]
-    daemon.subscriptions.on_known("h")
+    daemon.know("h")
     assert daemon.numbered() == [(2, JOIN, "h")]
-    daemon.subscriptions.on_known("g")
+    daemon.know("g")
     assert daemon.numbered() == [(1, JOIN, "g"), (1, JOIN, "h"), (1, JOIN, "g")]
 
 
@@ -102,15 +114,15 @@ def test_a_new_view_looks_at_everything_anew() -> None:
     daemon.give(1, JOIN, "g")
     daemon.give(1, MESSAGES, "b")
     daemon.give(2, JOIN, "h")
-    daemon.subscriptions.on_known("h")
-    daemon.subscriptions.begin(["g"], several=True)
+    daemon.know("h")
+    daemon.subscriptions.begin(["g"], leaves=daemon.leaving.__contains__)
     assert daemon.numbered() == [
         (1, MESSAGES, "a"),
         (0, SUBSCRIBE, "h"),
         (1, JOIN, "g"),
         (1, MESSAGES, "b"),
     ]
-    daemon.subscriptions.begin([], several=False)
+    daemon.subscriptions.begin([], leaves=None)
     assert daemon.numbered() == [(2, JOIN, "h")]
 
 
@@ -125,7 +137,7 @@ def test_a_join_without_views_is_a_plain_one_where_a_daemon_does_not_know_them(k
         bundle.address(1, "u", ())
     subscriptions.admit(waiting)
     assert waiting.flags == WITHOUT_VIEWS, "before any view nobody knows"
-    subscriptions.begin([], several=False, readers=known)
+    subscriptions.begin([], leaves=None, readers=known)
     subscriptions.admit(later)
     assert list(backlog) == [waiting, later]
     for bundle in (waiting, later):
@@ -133,3 +145,94 @@ def test_a_join_without_views_is_a_plain_one_where_a_daemon_does_not_know_them(k
         assert (again.flags, again.groups, again.message) == (bundle.flags, ("g",), 7)
         assert bundle.flags == (WITHOUT_VIEWS if known else 0)
         assert sum(map(len, bundle.record())) == bundle.size
+
+
+# ---- rights to send ----
+
+
+def test_a_message_that_leaves_waits_for_a_right_with_all_that_its_session_says_later() -> None:
+    daemon = Daemon()
+    for session, group in ((1, "far"), (1, "near"), (2, "near"), (1, "far")):
+        daemon.give(session, MESSAGES, group)
+    daemon.leaving.add("far")  # once they were accepted
+    assert daemon.numbered() == [(2, MESSAGES, "near"), (0, SUBSCRIBE, "far")]
+    daemon.give(1, MESSAGES, "near")
+    assert daemon.subscriptions.waiting == 4
+    assert daemon.numbered() == []
+    daemon.know("far", SENDS_ONLY)
+    said = [(1, MESSAGES, group) for group in ("far", "near", "far", "near")]
+    assert daemon.numbered() == said
+    daemon.give(3, MESSAGES, "far")
+    assert daemon.numbered() == [(3, MESSAGES, "far")]
+
+
+def test_a_subscription_is_a_right_and_messages_below_agreed_need_none() -> None:
+    daemon = Daemon(groups=("mine",))
+    daemon.leaving |= {"mine", "far"}
+    low = bundle(2, MESSAGES, "far")
+    low.level = ServiceLevel.CAUSAL
+    daemon.give(1, MESSAGES, "mine")
+    daemon.subscriptions.admit(low)
+    assert daemon.numbered() == [(1, MESSAGES, "mine"), (2, MESSAGES, "far")]
+
+
+def test_what_waits_behind_a_join_asks_for_its_right_as_it_comes_to_be_first() -> None:
+    daemon = Daemon()
+    daemon.leaving.add("far")
+    daemon.give(1, JOIN, "g")
+    daemon.give(1, MESSAGES, "far")
+    assert daemon.numbered() == [(0, SUBSCRIBE, "g")]
+    daemon.know("g")
+    assert daemon.numbered() == [(1, JOIN, "g"), (0, SUBSCRIBE, "far")]
+    daemon.know("far", SENDS_ONLY)
+    assert daemon.numbered() == [(1, MESSAGES, "far")]
+
+
+def test_a_right_that_nobody_uses_is_given_back_and_asked_for_anew() -> None:
+    daemon = Daemon()
+    daemon.leaving.add("far")
+    daemon.give(1, MESSAGES, "far")
+    daemon.numbered()
+    daemon.know("far", SENDS_ONLY)
+    assert daemon.numbered() == [(1, MESSAGES, "far")]
+    review = daemon.subscriptions.review
+    assert review(10.0) == 10.0 + RIGHT_S
+    for now in (10.0 + RIGHT_S, 10.0 + 2 * RIGHT_S):
+        daemon.give(1, MESSAGES, "far")
+        assert daemon.numbered() == [(1, MESSAGES, "far")]
+        review(now)
+    review(10.0 + 3 * RIGHT_S)
+    daemon.give(1, MESSAGES, "far")
+    assert daemon.numbered() == [(0, UNSUBSCRIBE, "far"), (0, SUBSCRIBE, "far")]
+
+
+def test_a_right_only_to_send_ends_with_the_subscription_and_not_before_it() -> None:
+    daemon = Daemon()
+    daemon.leaving.add("g")
+    daemon.give(1, MESSAGES, "g")
+    daemon.numbered()
+    daemon.know("g", SENDS_ONLY)
+    daemon.give(2, JOIN, "g")
+    assert daemon.numbered() == [(1, MESSAGES, "g"), (0, SUBSCRIBE, "g")]
+    for now in (0.0, RIGHT_S, 2 * RIGHT_S):
+        daemon.subscriptions.review(now)
+    assert daemon.numbered() == [], "an UNSUBSCRIBE would take back the SUBSCRIBE under way"
+    daemon.know("g")
+    daemon.subscriptions.on_joined("g")
+    daemon.subscriptions.on_unwanted("g")
+    daemon.give(1, MESSAGES, "g")
+    said = [(2, JOIN, "g"), (0, UNSUBSCRIBE, "g"), (0, SUBSCRIBE, "g")]
+    assert daemon.numbered() == said
+
+
+def test_of_too_many_rights_the_oldest_one_goes_unless_a_message_waits_for_it() -> None:
+    daemon = Daemon()
+    for number in range(MOST_RIGHTS + 1):
+        daemon.leaving.add(f"g{number}")
+        daemon.give(1 + number, MESSAGES, f"g{number}")
+        daemon.numbered()
+        if number < MOST_RIGHTS:
+            daemon.know(f"g{number}", SENDS_ONLY)
+            daemon.numbered()
+    daemon.give(1, MESSAGES, "g0")
+    assert daemon.numbered() == [(0, UNSUBSCRIBE, "g1"), (0, SUBSCRIBE, "g0")]

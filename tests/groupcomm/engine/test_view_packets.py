@@ -366,7 +366,7 @@ def test_a_rest_notice_is_checked_and_promises_a_horizon_and_a_frontier(site: Si
     frontiers = site.state.delivery.order.frontiers
     frontiers.values[OWN] = 0
     assert names(site.receive(PacketKind.REST, rest())) == ["ring.on_rest"]
-    assert site.state.blocks.values[OWN] == horizon
+    assert site.state.delivery.order.blocks.values[OWN] == horizon
     assert frontiers.values[OWN] == right["frontiers"][1], "the least of them"
 
 
@@ -472,4 +472,4 @@ def test_a_promise_of_this_ring_is_traced_and_counts_here(site: Site) -> None:
     value, held = site.state.clock.value + 100, site.state.streams[OWN].held
     site.state.promise(value, held)
     assert told == [(OWN, value, held)]
-    assert site.state.blocks.values[OWN] == value
+    assert site.state.delivery.order.blocks.values[OWN] == value

@@ -19,7 +19,7 @@ def waiting(
     """Own bundles at these times."""
     waits = OrderedWaits()
     for time, level in times:
-        packet = SimpleNamespace(time=time, ring=ring)
+        packet = SimpleNamespace(time=time, ring=ring, wait=None)
         waits.add(cast(Bundle, SimpleNamespace(kind=kind, level=level, packet=packet, place=0)))
     return waits
 

@@ -12,6 +12,7 @@ from groupcomm.config.view import MAX_RINGS, Incarnation
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
+    SENDS_ONLY,
     Bundle,
     BundleKind,
     decode_body_untrusted,
@@ -136,7 +137,10 @@ def bundles(draw: st.DrawFn, *, unreliable: bool = False) -> Bundle:
     if kind == BundleKind.REPORT:
         return report_bundle(draw(st.binary(max_size=20)))
     if kind >= BundleKind.SUBSCRIBE:
-        return subscription_bundle(kind, draw(st.sampled_from(["a", "news", "y" * 255])))
+        flags = draw(st.sampled_from([0, SENDS_ONLY])) if kind == BundleKind.SUBSCRIBE else 0
+        private = ["#u#a"] if flags or kind != BundleKind.SUBSCRIBE else []
+        names = st.sampled_from(["a", "news", "y" * 255, *private])
+        return subscription_bundle(kind, draw(names), flags)
     if kind > BundleKind.FRAGMENT:
         name = draw(st.sampled_from(["a", "news", "y" * 255]))
         groups: tuple[str, ...] = (name,) if kind in (BundleKind.JOIN, BundleKind.LEAVE) else ()

@@ -47,21 +47,21 @@ class _ByTable(Reach):
             {},
         )
 
-    def _leaves(self, group: str) -> bool:
+    def leaves(self, group: str) -> bool:
         if group[0] == "#":
-            return super()._leaves(group)
+            return super().leaves(group)
         members = self._table.groups.get(group, {})
         return any(member.daemon not in self._ring_daemons for member in members)
 
 
-@site_mutant((Subscriptions, "_must_wait"))
+@site_mutant((Subscriptions, "_waits_to_join"))
 def join_before_all_know(_right: Right) -> Right:
     """A join gets its number though others do not know yet that its daemon wants the group."""
 
-    def must_wait(_self: Subscriptions, _bundle: Bundle) -> bool:
+    def waits(_self: Subscriptions, _bundle: Bundle) -> bool:
         return False
 
-    return must_wait
+    return waits
 
 
 @site_mutant((Packer, "_pop_bundles"))

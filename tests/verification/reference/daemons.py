@@ -111,7 +111,10 @@ class Daemons:
         for index, order in self.facts.all(Order):
             view, _ = self.stages.at(order.c, index)
             home = self.facts.home(order.c, index)
-            if home is not None and not order.trans:
+            name = (order.c, order.m)
+            agreed = name in self.facts.sent and self.facts.level(name) == AGREED
+            inner = agreed and self.facts.is_own_ring(order.c, order.pos)
+            if home is not None and not order.trans and not inner:
                 self._check_block(home, view, order.pos[1], index)
         return self.found
 
@@ -162,7 +165,7 @@ class Daemons:
         held = self.held(event.p, (released.view, event.ring), index)
         if (event.number, event.time) not in [(e.number, e.time) for e in held]:
             self.found.add("H4")
-        if released.regular and event.level >= AGREED:
+        if released.regular and event.level >= AGREED and not self.facts.is_inner(released):
             self._check_block(event.p, released.view, event.time, index)
 
     def _check_block(self, process: str, view: str, time: int, index: int) -> None:

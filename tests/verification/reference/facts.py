@@ -213,6 +213,22 @@ class Facts:
         found = [released for releases in self.releases.values() for released in releases]
         return sorted(found, key=lambda released: released.index)
 
+    def is_inner(self, released: Released) -> bool:
+        """Return whether a Release is inner: of an AGREED message of the own ring of several."""
+        event, view = released.event, released.view
+        message = event.level == AGREED and event.kind < CONNECT
+        several = len(self.views.rings.get(view, ())) > 1
+        own = self.views.ring_of(event.p, view) == event.ring
+        return released.regular and message and several and own
+
+    def is_own_ring(self, client: str, pos: tuple[str, int, int, int, int] | None) -> bool:
+        """Return whether a position is of the ring of a client's home, in a view of several."""
+        home = self.home(client)
+        if pos is None or home is None:
+            return False
+        several = len(self.views.rings.get(pos[0], ())) > 1
+        return several and self.views.ring_of(home, pos[0]) == pos[2]
+
     def of(self, process: str, view: str) -> list[Released]:
         """Return the bundles above UNRELIABLE that a process released in a view."""
         return [r for r in self.releases[process] if r.view == view and r.event.level > 0]

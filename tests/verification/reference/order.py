@@ -46,6 +46,7 @@ class Orders:
         self._check_cycles()
         self._check_keys()
         self._check_positions()
+        self._check_known()
         return self.found
 
     # ---- one sender ----
@@ -143,14 +144,18 @@ class Orders:
 
     def _check_agreed_at_daemons(self) -> None:
         """Check O1, O4."""
-        agreed = [r for r in self.facts.everywhere() if r.event.level >= AGREED]
+        facts = self.facts
+        agreed = [r for r in facts.everywhere() if r.event.level >= AGREED]
         for process in self.views.processes:
             mine = [r for r in agreed if r.event.p == process]
             for number, released in enumerate(mine):
                 before = [r for r in mine[:number] if r.view == released.view]
                 place = released.place
-                if any(earlier.place > place for earlier in before):
-                    self.found.add("O1")
+                for earlier in before:
+                    if earlier.place > place:
+                        self._check_overtaken(released, earlier)
+                if facts.is_inner(released):
+                    continue
                 lower = {
                     (r.bundle, r.place)
                     for r in agreed
@@ -158,6 +163,41 @@ class Orders:
                 }
                 if released.regular and not lower <= {(r.bundle, r.place) for r in before}:
                     self.found.add("O4")
+
+    def _check_overtaken(self, released: Released, earlier: Released) -> None:
+        """Check O1 and O4 of an agreed bundle, above which another one was released earlier."""
+        if not self.facts.is_inner(earlier) or self._concerns(released, earlier):
+            self.found.add("O1")
+            return
+        ring, view = earlier.event.ring, earlier.view
+        if not released.regular:
+            return
+        for _, deliver in self.deliveries.kept:
+            name = (deliver.s, deliver.m)
+            pos, home = deliver.pos, self.facts.home(deliver.c)
+            if name in self._names_of(earlier) and pos is not None and home is not None:
+                abroad = pos[0] == view and self.views.ring_of(home, view) != ring
+                self.found |= {"O4"} if abroad else set()
+
+    def _names_of(self, released: Released) -> list[Name]:
+        """Return the messages or requests in a bundle that were sent before."""
+        event = released.event
+        if event.kind in (CONNECT, DISCONNECT):
+            return []
+        names = [(event.c, number) for number in range(event.first, event.last + 1)]
+        return [n for n in names if self.facts.sent.get(n, released.index) < released.index]
+
+    def _concerns(self, released: Released, inner: Released) -> bool:
+        """Return whether an agreed bundle concerns the sender or a destination of messages."""
+        event = released.event
+        if event.c == inner.event.c:
+            return True
+        if event.kind < CONNECT:
+            return False
+        facts = self.facts
+        names = {to for name in self._names_of(released) for to in facts.to(name)}
+        names = names or {event.c.rpartition("/")[0]}
+        return any(to in names for name in self._names_of(inner) for to in facts.to(name))
 
     def _check_agreed_at_clients(self) -> None:
         kept = {index for index, _ in self.deliveries.kept}
@@ -249,11 +289,34 @@ class Orders:
                 if before and event.pos[0] == view and position <= told_position(event.pos):
                     self.found.add("X2")
 
+    def _may_be_inner(self, event: Deliver) -> bool:
+        """Return whether an AGREED message comes to a client of its ring, in a view of several."""
+        return event.level == AGREED and self.facts.is_own_ring(event.c, event.pos)
+
+    def _check_known(self) -> None:
+        """Check X1 for each client: what it gets after a message was known before that was sent."""
+        facts = self.facts
+        first: dict[Name, int] = {}
+        got: dict[tuple[str, str], list[int]] = {}  # by client and view: when messages were sent
+        for index, event in self.deliveries.kept:
+            if event.level < AGREED or event.pos is None:
+                continue
+            name, view = (event.s, event.m), event.pos[0]
+            if self.stages.at(event.c, index) != (view, True):
+                continue
+            sent = got.setdefault((event.c, view), [])
+            if any(first.get(name, index) < at for at in sent):
+                self.found.add("X1")
+            first.setdefault(name, index)
+            sent_at = facts.sent[name]
+            if self.views.view(facts.home(name[0]), sent_at) == view:
+                sent.append(sent_at)
+
     def _completed(self, before: int, view: str) -> list[Position]:
         """Return the highest position in a view's regular part that any client had got."""
         found = [(i, e.c, e.pos) for i, e in self.facts.all(Order) if not e.trans]
         for index, event in self.deliveries.kept:
-            if event.level >= AGREED and event.pos is not None:
+            if event.level >= AGREED and event.pos is not None and not self._may_be_inner(event):
                 found.append((index, event.c, event.pos))
         return [
             told_position(pos)

@@ -8,7 +8,7 @@ from tests.verification.reference.daemons import Daemons
 from tests.verification.reference.deliveries import Deliveries
 from tests.verification.reference.facts import Facts, Released
 from tests.verification.reference.stages import Stages
-from tests.verification.reference.terms import AGREED, CAUSAL, SAFE, Name
+from tests.verification.reference.terms import AGREED, CAUSAL, CONNECT, SAFE, Name
 
 
 class Together:
@@ -48,11 +48,29 @@ class Together:
         mine, theirs = self.facts.of(one, view), self.facts.of(other, view)
         if {r.bundle for r in mine} != {r.bundle for r in theirs}:
             self.found.add("V1")
-        if _agreed_regular(mine) != _agreed_regular(theirs):
+        rings = {self.views.ring_of(p, view) for p in (one, other)}
+        if self._agreed_regular(mine, rings) != self._agreed_regular(theirs, rings):
             self.found.add("V1")
         complete = [self.views.completed_at(p, view) is not None for p in (one, other)]
         if complete[0] != complete[1]:
             self.found.add("V1")
+
+    def _agreed_regular(
+        self, releases: list[Released], rings: set[int | None]
+    ) -> set[tuple[str, int, int, int]]:
+        """Return the agreed bundles of a regular part that daemons of these rings share."""
+        return {
+            r.bundle
+            for r in releases
+            if r.regular
+            and r.event.level >= AGREED
+            and not (
+                len(rings) > 1
+                and r.event.ring in rings
+                and r.event.level == AGREED
+                and r.event.kind < CONNECT
+            )
+        }
 
     # ---- due releases ----
 
@@ -172,7 +190,3 @@ class Together:
             if i < self.facts.sent[name] and (e.c, e.group) == (event.s, start[1].group)
         ]
         return bool(before) and before[-1].pos == start[1].pos
-
-
-def _agreed_regular(releases: list[Released]) -> set[tuple[str, int, int, int]]:
-    return {r.bundle for r in releases if r.regular and r.event.level >= AGREED}

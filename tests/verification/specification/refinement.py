@@ -14,6 +14,9 @@ that the specification does not know, such as the deliveries below AGREED, chang
     Hold                                             hold       repair, once it has gathered
     Release of AGREED or SAFE                        deliver    settle, after Conf T rest
 
+An inner release (docs/properties.md) may be ahead of the order: it is mapped to its place there, as
+the daemon releases something above it, or as the part or the view ends.
+
 There is one state of views for the whole run, and one of order and recovery for each view, as long
 as a daemon may be in it. The first action that is not enabled is reported, and ends the check.
 """
@@ -42,8 +45,9 @@ from groupcomm.trace.events import (
 from groupcomm.trace.recorders import RecordEvent, TraceProbe
 from groupcomm.trace.steps import TraceClock
 from groupcomm.wire import membership as wire
+from groupcomm.wire.bundle import BundleKind
 from tests.verification.specification.form import Disabled
-from tests.verification.specification.order import Held, Kind, PacketId
+from tests.verification.specification.order import NOWHERE, Held, Kind, PacketId, Place
 from tests.verification.specification.recovery import Past, Recovery, RecoveryState, Stage
 from tests.verification.specification.views import Join, Proposal, Views, ViewsState
 
@@ -109,6 +113,8 @@ class Refinement:
             Left: self._on_end,
         }
         self._coming: dict[str, View] = {}  # the view that each daemon installs next
+        # By daemon, the packets that were released ahead of the order, by place.
+        self._ahead: dict[str, dict[Place, PacketId]] = {}
         self.violations: list[Violation] = []
         self.actions = 0
 
@@ -224,12 +230,24 @@ class Refinement:
             seats = state.seats.get(daemon, frozenset())
             if frozenset(event.rings[0]) != {member for member, _ in seats}:
                 raise Disabled(RunCondition.AGREED_MEMBERS)
+            self._settle_ahead(observed, daemon)
             observed.specification.turn(state, daemon)
             return
+        ahead = self._ahead.pop(daemon, {})
         if observed is not None:
+            for place in sorted(ahead):
+                self._release(observed, daemon, ahead[place], safe=False)
             observed.specification.finish(observed.state, daemon)
         self._views.install(self._state, daemon)
         self._enter(event)
+
+    def _settle_ahead(self, observed: ObservedView, daemon: str) -> None:
+        """Deliver what was released ahead of the order, and is below the boundary."""
+        ahead = self._ahead.get(daemon, {})
+        for place in sorted(ahead):
+            if observed.specification.is_beyond(observed.state, daemon, place):
+                return
+            self._release(observed, daemon, ahead.pop(place), safe=False)
 
     def _enter(self, event: Conf) -> None:
         """Enter the view that a daemon has installed; compare it with the one agreed to."""
@@ -262,6 +280,7 @@ class Refinement:
 
     def _on_end(self, event: Fail | Left) -> None:
         self._at.pop(event.p, None)
+        self._ahead.pop(event.p, None)
         for other in list(self._open.values()):
             self._forget(event.p, other)
 
@@ -312,16 +331,38 @@ class Refinement:
         observed = self._observed(daemon)
         specification, state = observed.specification, observed.state
         packet: PacketId = (event.ring, event.number)
-        if state.done.get(daemon) == (event.time, event.ring):
+        place, ahead = (event.time, event.ring), self._ahead.setdefault(daemon, {})
+        is_regular = state.stage.get(daemon) is not Stage.TURNED
+        is_above = state.done.get(daemon, NOWHERE) < place
+        if is_above and is_regular and _is_inner(event, specification):
+            ahead[place] = packet
+            return
+        for lower in sorted(each for each in ahead if each < place):
+            self._release(observed, daemon, ahead.pop(lower), safe=False)
+        ahead.pop(place, None)  # a join, say, follows messages in their packet
+        if state.done.get(daemon) == place:
             if safe and state.kind.get(packet) is Kind.AGREED:
                 state.kind[packet] = Kind.SAFE  # a packet is SAFE if one of its bundles is
                 specification.confirm(state, daemon, packet)
-        elif daemon not in state.frozen:
+            return
+        self._release(observed, daemon, packet, safe=safe)
+
+    def _release(
+        self, observed: ObservedView, daemon: str, packet: PacketId, *, safe: bool
+    ) -> None:
+        specification, state = observed.specification, observed.state
+        if daemon not in state.frozen:
             specification.deliver(state, daemon, packet, safe)
         elif state.stage[daemon] is Stage.TURNED:
             specification.rest(state, daemon, packet, safe)
         else:
             specification.settle(state, daemon, packet, safe)
+
+
+def _is_inner(event: Release, specification: Recovery) -> bool:
+    """Return whether a release in the regular part is inner."""
+    message = event.level == _AGREED and event.kind < BundleKind.CONNECT
+    return message and len(specification.rings) > 1 and event.p in specification.rings[event.ring]
 
 
 def _past_of(past: wire.Past, observed: ObservedView) -> Past:

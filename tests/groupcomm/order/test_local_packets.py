@@ -1,0 +1,95 @@
+"""Local packets: ahead of the blocks, behind what they wait for, and once."""
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.wire.bundle import Bundle
+from tests.groupcomm.order.receiver import AGREED, CAUSAL, FIFO, Receiver, bundle
+
+NOTHING = Stamp(0, 0)
+OWN, OTHER = 0, 1
+
+
+class Site(Receiver):
+    """A daemon in a view of two rings, whose own one orders some of its packets alone."""
+
+    def __init__(self) -> None:
+        super().__init__(rings=2)
+        self.order.begin_local(OWN)
+
+    def own(
+        self,
+        number: int,
+        *bundles: Bundle,
+        wait: Stamp | None,
+        causes: tuple[tuple[int, int], Stamp] = ((0, 0), NOTHING),
+        daemon: int = 0,
+        previous: int = 0,
+    ) -> None:
+        """Receive a packet of the own ring, and learn whether it is local."""
+        place = {"daemon": daemon, "previous": previous}
+        self.packet(number, *bundles, ring=OWN, causes=causes, **place)
+        self.order.follow(self.streams[OWN].packets[number], wait)
+        self.order.drain()
+
+
+def test_a_local_packet_waits_for_no_block_and_is_delivered_once() -> None:
+    site = Site()
+    site.own(1, bundle(AGREED, 1, "a"), wait=NOTHING)
+    assert site.out == ["a"]
+    assert (site.order.waiting, site.order.done) == (0, NOTHING)
+    site.horizon(OTHER, 100, 0)
+    site.horizon(OWN, 100, 1)
+    assert site.out == ["a"]
+    assert site.order.done == Stamp(10, OWN), "the global line has passed it"
+
+
+def test_a_local_packet_waits_for_the_global_one_before_it_and_none_passes_it() -> None:
+    site = Site()
+    site.own(1, bundle(AGREED, 1, "g"), wait=None)
+    site.own(2, bundle(AGREED, 2, "m"), wait=Stamp(10, OWN), daemon=1)
+    site.own(3, bundle(AGREED, 3, "n"), wait=NOTHING, daemon=2)
+    assert site.out == ["n"]
+    site.horizon(OTHER, 15, 0)
+    assert site.out == ["n", "g", "m"]
+
+
+def test_a_local_packet_waits_for_its_causes_and_at_the_latest_comes_at_its_place() -> None:
+    site = Site()
+    site.own(1, bundle(AGREED, 1, "m"), wait=NOTHING, causes=((0, 1), NOTHING))
+    assert site.out == []
+    site.packet(1, bundle(FIFO, 1, "f"), ring=OTHER, daemon=1, time=5)
+    assert site.out == ["f", "m"]
+    site.own(2, bundle(AGREED, 1, "l"), wait=NOTHING, causes=((0, 9), NOTHING), previous=1)
+    site.horizon(OTHER, 30, 1)
+    assert site.out == ["f", "m", "l"], "its cause does not exist: its daemon has lied"
+
+
+def test_a_causal_packet_waits_for_the_local_ones_that_its_daemon_had_delivered() -> None:
+    site = Site()
+    site.own(1, bundle(AGREED, 1, "m"), wait=NOTHING, causes=((0, 1), NOTHING))
+    site.own(2, bundle(CAUSAL, 2, "c"), wait=None, causes=((1, 0), NOTHING), daemon=1)
+    assert site.out == []
+    site.packet(1, bundle(FIFO, 1, "f"), ring=OTHER, daemon=2, time=5)
+    assert site.out == ["f", "m", "c"]
+
+
+def test_a_causal_packet_waits_until_it_is_known_whether_its_causes_are_local() -> None:
+    site = Site()
+    site.own(1, bundle(FIFO, 1, "f"), wait=None)
+    site.packet(2, bundle(AGREED, 2, "m"), ring=OWN, daemon=1, causes=((0, 0), NOTHING))
+    site.packet(3, bundle(CAUSAL, 3, "c"), ring=OWN, daemon=2, causes=((2, 0), NOTHING))
+    assert site.out == ["f"]
+    site.order.follow(site.streams[OWN].packets[2], NOTHING)
+    site.order.follow(site.streams[OWN].packets[3], None)
+    site.order.drain()
+    assert site.out == ["f", "m", "c"]
+
+
+def test_what_its_session_said_before_comes_first() -> None:
+    site = Site()
+    late = bundle(CAUSAL, 1, "c")
+    site.own(1, late, wait=None, causes=((0, 0), Stamp(7, OTHER)))
+    site.own(2, bundle(AGREED, 1, "m"), wait=NOTHING, causes=((0, 0), NOTHING), previous=1)
+    assert site.out == []
+    site.packet(1, bundle(AGREED, 1, "g"), ring=OTHER, daemon=1, time=7)
+    site.horizon(OWN, 9, 0)
+    assert site.out == ["g", "c", "m"]

@@ -1,0 +1,120 @@
+"""A site orders its own AGREED messages alone, and programs of other sites send to it in order."""
+
+from collections.abc import Callable
+
+import pytest
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.events import Message
+from groupcomm.level import ServiceLevel
+from groupcomm.order.order import Order
+from groupcomm.sim.cluster.clients import SimulatedClient
+from groupcomm.sim.faults.partitions import between
+from groupcomm.sim.run import run_seed
+from groupcomm.sim.settings import Options, plain_settings
+from groupcomm.wire.data import DataPacket
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
+
+DELAY_S = 0.05
+SOON_S = 0.005
+AGREED, SAFE = ServiceLevel.AGREED, ServiceLevel.SAFE
+
+
+class Halls:
+    """Two sites of two daemons; the first three programs are of group "hall", all of "all"."""
+
+    def __init__(self, *, wide: bool = False) -> None:
+        self.checked = CheckedCluster(plain_settings(daemons=(2, 2), sites=2, delay_s=DELAY_S))
+        self.cluster = self.checked.cluster
+        here, there, here_too, there_too = self.checked.connect(4)
+        sites = [0, 0, 1, 1]
+        self.here = [c for c in (here, there, here_too, there_too) if sites[c.daemon] == 0]
+        self.far = [c for c in (here, there, here_too, there_too) if sites[c.daemon] == 1]
+        self.checked.join("hall", self.here)
+        if wide:
+            self.checked.join("all", [self.here[0], *self.far])
+        self.cluster.run(1.0)
+
+    def send(self, client: SimulatedClient, group: str, text: bytes, level: int = AGREED) -> None:
+        client.multicast([group], text, level=ServiceLevel(level))
+
+    def got(self, client: SimulatedClient) -> list[bytes]:
+        return [bytes(event.data) for event in client.events if isinstance(event, Message)]
+
+
+def test_a_message_inside_a_site_does_not_wait_for_another_one_even_if_that_is_cut_off() -> None:
+    halls = Halls()
+    halls.cluster.network.cut(between([0, 0, 1, 1]))
+    for number in range(5):
+        halls.send(halls.here[number % 2], "hall", b"%d" % number)
+        halls.cluster.run(SOON_S)
+        for client in halls.here:
+            assert halls.got(client)[-1] == b"%d" % number
+    halls.cluster.network.mend(between([0, 0, 1, 1]))
+    halls.checked.finish()
+
+
+def test_a_group_with_a_member_that_others_may_reach_waits_and_one_without_does_not() -> None:
+    halls = Halls(wide=True)
+    both, local = halls.here
+    local.join("own")
+    halls.cluster.run(1.0)
+    halls.send(both, "hall", b"waits")
+    halls.send(both, "own", b"is next of its session")
+    halls.send(local, "own", b"does not")
+    halls.cluster.run(SOON_S)
+    assert halls.got(local) == [b"does not"]
+    halls.checked.finish()
+    assert halls.got(local) == [b"does not", b"waits", b"is next of its session"]
+
+
+def test_a_stranger_gets_a_right_first_and_the_group_is_local_again_after_its_silence() -> None:
+    halls = Halls()
+    stranger, member = halls.far[0], halls.here[0]
+    halls.send(stranger, "hall", b"asks")
+    halls.cluster.run(2 * DELAY_S)
+    assert halls.got(member) == []
+    halls.cluster.run(2 * DELAY_S)
+    assert halls.got(member) == [b"asks"]
+    halls.send(stranger, "hall", b"has it")
+    halls.cluster.run(1.5 * DELAY_S)
+    assert halls.got(member) == [b"asks", b"has it"]
+    halls.send(member, "hall", b"wide")
+    halls.cluster.run(SOON_S)
+    assert b"wide" not in halls.got(member)
+    halls.cluster.run(130.0)
+    halls.send(member, "hall", b"local")
+    halls.cluster.run(SOON_S)
+    assert halls.got(member)[-1] == b"local"
+    halls.checked.finish()
+
+
+def test_what_follows_a_leave_waits_for_it_and_does_not_go_to_who_has_left() -> None:
+    halls = Halls()
+    one, other = halls.here
+    other.join("new")
+    one.join("new")
+    halls.cluster.run(1.0)
+    one.leave("new")
+    halls.cluster.run(SOON_S)  # it has a number, and no daemon has delivered it
+    other.multicast(["new"], b"without", level=AGREED)
+    halls.checked.finish()
+    assert (halls.got(one), halls.got(other)) == ([], [b"without"])
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_all_daemons_of_a_ring_decide_alike_what_is_local_and_what_it_waits_for(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided: dict[bytes, set[Stamp | None]] = {}
+    follow: Callable[[Order, DataPacket, Stamp | None], None] = Order.follow
+
+    def note(self: Order, packet: DataPacket, wait: Stamp | None) -> None:
+        decided.setdefault(packet.raw, set()).add(wait)
+        follow(self, packet, wait)
+
+    monkeypatch.setattr(Order, "follow", note)
+    result = run_seed(seed, Options(daemons=5, sites=2, faults="all", duration_s=3.0))
+    assert not result.findings
+    assert all(len(waits) == 1 for waits in decided.values())
+    assert any(None not in waits for waits in decided.values()), "some are local"

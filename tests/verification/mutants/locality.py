@@ -1,0 +1,106 @@
+"""Wrong ways to order the messages of one site alone."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.engine.backlog import Subscriptions
+from groupcomm.groups.marks import Marks, ReportedFrontier
+from groupcomm.groups.ring_table import NOTHING, RingTable, Wait
+from groupcomm.membership.early_part import EarlyPart
+from groupcomm.order.local_line import LocalLine
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+from tests.verification.mutants.mutant import Right, site_mutant
+
+
+@site_mutant((Subscriptions, "_withhold"))
+def sends_without_a_right(_right: Right) -> Right:
+    """A message for another ring gets its number though that ring's clock is not known to have
+    passed the mark."""
+
+    def withhold(_self: Subscriptions, _bundle: Bundle) -> bool:
+        return False
+
+    return withhold
+
+
+@site_mutant((ReportedFrontier, "least"))
+def rights_before_marks(_right: Any) -> Any:
+    """The first daemon reports its frontier although it owes marks."""
+    return property(lambda self: self._blocks.least)
+
+
+@site_mutant((Marks, "unsubscribe"))
+def narrow_while_others_have_rights(right: Right) -> Right:
+    """The first daemon takes a mark back with the first right that is given back."""
+
+    def unsubscribe(self: Marks, daemon: int, name: str) -> None:
+        others = self._rights.remote.pop(name, set())
+        right(self, daemon, name)
+        if others - {daemon}:
+            self._rights.remote[name] = others - {daemon}
+
+    return unsubscribe
+
+
+@site_mutant((RingTable, "_is_inside"))
+def members_of_wide_groups_are_local(_right: Right) -> Right:
+    """A message is local if its group is of one ring, whatever else its members get."""
+
+    def is_inside(self: RingTable, name: str) -> bool:
+        return name not in self._wide and (name in self._members or name in self._open)
+
+    return is_inside
+
+
+@site_mutant((RingTable, "classify"))
+def local_packets_wait_for_nothing(right: Right) -> Right:
+    """A local message does not wait for joins, leaves and messages that concern its receivers."""
+
+    def classify(self: RingTable, packet: DataPacket) -> Wait | None:
+        return None if right(self, packet) is None else NOTHING
+
+    return classify
+
+
+@site_mutant((LocalLine, "is_delivered"))
+def causal_passes_local_packets(_right: Right) -> Right:
+    """A CAUSAL message does not wait for local messages that its daemon had delivered."""
+
+    def is_delivered(_self: LocalLine, _number: int, _done: Stamp) -> bool:
+        return True
+
+    return is_delivered
+
+
+@site_mutant((EarlyPart, "_is_early"))
+def one_boundary_for_both_lines(_right: Right) -> Right:
+    """When a view ends, its regular part ends at the global boundary for local messages, too."""
+
+    def is_early(_self: EarlyPart, _packet: DataPacket) -> bool:
+        return False
+
+    return is_early
+
+
+@site_mutant((RingTable, "_mark_all"))
+def joins_leave_no_mark(_right: Right) -> Right:
+    """What follows to a group does not wait for the joins before it."""
+
+    def mark_all(_self: RingTable, _names: Iterable[str], _at: Wait) -> None:
+        pass
+
+    return mark_all
+
+
+BUGS = (
+    causal_passes_local_packets,
+    joins_leave_no_mark,
+    local_packets_wait_for_nothing,
+    members_of_wide_groups_are_local,
+    narrow_while_others_have_rights,
+    one_boundary_for_both_lines,
+    rights_before_marks,
+    sends_without_a_right,
+)
