@@ -20,7 +20,7 @@ from groupcomm.link.routes import Routes
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.ring.reception import Reception
 from groupcomm.wire.bundle import Bundle
-from groupcomm.wire.data import decode_data_untrusted
+from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from tests.groupcomm.membership import naive
 from tests.groupcomm.membership.histories import SAFE, Daemon, History, Id
 
@@ -51,6 +51,12 @@ class Leaver:
 
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         self.daemon.count(ring, value, upto)
+
+    def learn_groups(self, packets: Iterable[DataPacket]) -> None:
+        """See Delivery: nothing is local here."""
+
+    def receive_announcements(self, bundles: list[Bundle]) -> None:
+        """See Delivery: all have come before."""
 
     def catch_up(self) -> Iterator[None]:
         """See Delivery: nothing was left."""

@@ -17,7 +17,7 @@ from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.routes import Routes
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.ring.reception import Reception
-from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.membership import Holding, Past
 from tests.groupcomm.membership.histories import make_view
@@ -60,9 +60,15 @@ class Ended:
             Forwarding(view, ME, Routes(view, ME), self.streams, Timing()),
         )
 
-    def receive_announcement(self, announcement: Bundle) -> None:
-        self.log.append("announcement")
-        self.complete |= self.completes
+    def learn_groups(self, packets: list[DataPacket]) -> None:
+        """See Delivery: nothing is local here."""
+
+    def receive_announcements(self, bundles: list[Bundle]) -> None:
+        for each in bundles:
+            if each.kind == BundleKind.STATE and not each.released:
+                each.released = True
+                self.log.append("announcement")
+                self.complete |= self.completes
 
     def catch_up(self) -> Iterator[None]:
         self.before_rest = self.before_rest or self.log.copy()
