@@ -1,6 +1,6 @@
 """Marks: WIDE before a right can be granted, NARROW once nobody of another ring has one."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groupcomm.groups.marks import Marks
@@ -38,6 +38,16 @@ NUMBERS = st.tuples(st.just("number"), st.just(0), st.just(""))
 
 
 @given(st.lists(st.one_of(ASKS, ENDS, NUMBERS), max_size=30))
+@example(
+    [
+        ("ask", 2, "g"),
+        ("ask", 0, "g"),
+        ("number", 0, ""),
+        ("ask", 3, "g"),
+        ("end", 2, "g"),
+        ("number", 0, ""),
+    ]
+)
 def test_no_frontier_passes_a_request_before_the_mark_that_it_demands_has_a_number(
     steps: list[tuple[str, int, str]],
 ) -> None:
