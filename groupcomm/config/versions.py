@@ -91,7 +91,15 @@ LOCALITY: Final = 1 << 8
 SPOKEN: Final = Versions(
     lowest=1,
     highest=PACKED,
-    features=INVITATIONS | HOST_NAMES | READERS | CARRIED | SEGMENTS | VOTES | DIGESTS | SHORT_ROWS | LOCALITY,
+    features=INVITATIONS
+    | HOST_NAMES
+    | READERS
+    | CARRIED
+    | SEGMENTS
+    | VOTES
+    | DIGESTS
+    | SHORT_ROWS
+    | LOCALITY,
 )
 """The versions and features of this release."""
 

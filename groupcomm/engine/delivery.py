@@ -33,12 +33,13 @@ from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.beginning import PIECE, Beginning
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.groups import Groups
-from groupcomm.groups.marks import Marks
+from groupcomm.groups.marks import Marks, ReportedFrontier
 from groupcomm.groups.pruning import Reach
 from groupcomm.groups.ring_table import RingTable
 from groupcomm.groups.table import Member
 from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
+from groupcomm.ring.context import FrontierSource
 from groupcomm.security.layout import ReplayWindow
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import SENDS_ONLY, Bundle, BundleKind
@@ -217,6 +218,12 @@ class Delivery:
         self.order.begin_local(self._own.ring)
         if ring[0] == me:
             self.marks = Marks(ring, names, self._sessions.backlog.append, view.clock)
+
+    @property
+    def reported(self) -> FrontierSource:
+        """Return what this daemon reports of the horizons; see RingContext."""
+        blocks, marks = self.order.blocks, self.marks
+        return blocks if marks is None else ReportedFrontier(blocks, marks)
 
     @property
     def highest_connection(self) -> int:

@@ -28,7 +28,6 @@ from groupcomm.engine.parts import Parts
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.groups.carried import OwnAnnouncement
-from groupcomm.groups.marks import ReportedFrontier
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.groups.table import Member
 from groupcomm.link.forwarding import Forwarding
@@ -151,8 +150,7 @@ class ViewState:
         self.delivery = self._make_delivery(parts)
         self.streams = self.delivery.streams
         order = self.delivery.order
-        self.safe_waits, marks = order.safe_waits, self.delivery.marks
-        self.blocks = order.blocks if marks is None else ReportedFrontier(order.blocks, marks)
+        self.safe_waits, self.blocks = order.safe_waits, self.delivery.reported
         self._deferred = DeferredHeaders(self.key, self.streams[self._own_ring], view.packet_limit)
         self.delays_us = view.delays_us
         self._usable = view.links
