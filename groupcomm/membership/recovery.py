@@ -2,15 +2,16 @@
 
 Pure. ``now`` is in seconds. The lowest holder of a packet sends it to the daemons that lack it by
 their joins. A daemon that still lacks packets lists them in each repetition of its commit. While a
-packet may be on its way it is not sent again: the commit was sent before the packet came.
+packet may be on its way to it, it gets it no second time: the commit was sent before it came.
 
 Thousands of single packets may be missing, and a daemon that lacks some says so a hundred times a
 second. So the list of packets that are missing here is computed once and then kept, and packets
 that others lack are looked up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from math import inf
+from typing import Final
 
 from groupcomm.config.view import View
 from groupcomm.membership.context import OldView
@@ -24,6 +25,9 @@ MAX_SPREAD = 4 * MAX_AHEAD
 
 BATCH_BYTES = 256 * 1024
 """The most bytes sent at once; the rest follows with the next repetition."""
+
+_NOBODY: Final[Set[int]] = frozenset()
+_NEVER: Final = (-inf, _NOBODY)
 
 
 class Recovery:
@@ -42,7 +46,7 @@ class Recovery:
         "_frozen",
         "_lacking",
         "_open",
-        "_sent_at",
+        "_sent",
         "begun",
         "member_numbers",
         "recovered_set",
@@ -76,7 +80,8 @@ class Recovery:
         self.recovered_set: RecoveredSet | None = None
         self.transitional: frozenset[int] = frozenset()
         self.member_numbers: frozenset[int] = frozenset()
-        self._sent_at: dict[tuple[int, int], float] = {}  # when this daemon has sent each packet
+        # When each packet was sent, and to whom it may be on its way since then.
+        self._sent: dict[tuple[int, int], tuple[float, Set[int]]] = {}
         self._open: dict[
             tuple[int, int], set[int]
         ] = {}  # the packets to send, with their receivers
@@ -103,7 +108,6 @@ class Recovery:
         self._duties = [[] for _ in old.rings]
         for duty, lacking in self.recovered_set.duties(own).items():
             self._duties[duty[0]].append(duty[1])
-            self._sent_at[duty] = -inf
             self._open[duty] = {old.daemons[index].number for index in lacking}
 
     @property
@@ -172,8 +176,13 @@ class Recovery:
         for ring, (spans, duties) in enumerate(zip(missing, self._duties, strict=False)):
             for span in spans:
                 for duty in among(duties, span):
-                    if now >= self._sent_at[ring, duty] + self._again_s:
+                    if number not in self._expecting((ring, duty), now):
                         self._open.setdefault((ring, duty), set()).add(number)
+
+    def _expecting(self, duty: tuple[int, int], now: float) -> Set[int]:
+        """Return the numbers of the members to which a packet may be on its way."""
+        sent_at, receivers = self._sent.get(duty, _NEVER)
+        return receivers if now < sent_at + self._again_s else _NOBODY
 
     def pop_batch(self, now: float) -> list[tuple[bytes, set[int]]]:
         """Return the next packets to send, whole, each with its receivers, by daemon numbers."""
@@ -184,7 +193,7 @@ class Recovery:
             if room <= 0:
                 break
             done.append(duty)
-            self._sent_at[duty] = now
+            self._sent[duty] = now, lacking | self._expecting(duty, now)
             packet = None if self._frozen is None else self._frozen.packet(*duty)
             if packet is not None:
                 taken.append((packet, lacking))

@@ -10,7 +10,7 @@ from groupcomm.config.core import Timing
 from groupcomm.membership.recovery import MAX_SPREAD, _fits
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Commit, ControlKind, Holding, Join, Past, Repair
-from tests.groupcomm.membership.stage import OTHER_VIEW, Stage, counter_of, in_view
+from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, counter_of, in_view
 
 TIMING = Timing()
 
@@ -96,6 +96,29 @@ def test_what_may_be_on_its_way_is_not_sent_again() -> None:
     stage.run(4 * timing.repeat_s)
     assert stage.said(Repair) == [("a", "b")] * 2
     assert stage.members == ["ab"] * 2
+
+
+def test_what_several_have_lost_waits_for_none_of_them() -> None:
+    """Whoever asks gets it at once, unless it may be on its way to that one."""
+    stage = in_view("abc")
+    held(stage, a={1, 2}, b={1}, c={1})
+    stage.drop = {("a", ControlKind.REPAIR)}
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
+    stage.run(0.01)
+    agreement = stage.daemons["a"].machine._agreement
+    assert agreement is not None
+    recovery, lacking = agreement.recovery, (((2, 2),),)
+    one, other = NUMBERS["b"], NUMBERS["c"]
+
+    def sent(number: int, now: float) -> list[tuple[bytes, set[int]]]:
+        recovery.on_missing(number, lacking, now)
+        return recovery.pop_batch(now)
+
+    later = stage.now + TIMING.repair_again_s
+    assert sent(one, later) == [(b"2", {one})]
+    assert sent(other, later + 0.001) == [(b"2", {other})]
+    assert sent(one, later + 0.002) == sent(other, later + 0.003) == []
+    assert sent(other, later + 0.001 + TIMING.repair_again_s) == [(b"2", {other})]
 
 
 def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_recovered_set() -> None:
