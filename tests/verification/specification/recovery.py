@@ -373,10 +373,11 @@ class Recovery(Order):
                 return True
         return False
 
-    def is_beyond(self, state: RecoveryState, daemon: str, place: Place) -> bool:
-        """Return whether a place is at the boundary of a daemon or beyond, as far as is known."""
+    def is_beyond(self, state: RecoveryState, daemon: str, place: Place, *, surely: bool) -> bool:
+        """Return whether a place is at the boundary of a daemon or beyond; if not `surely`, whether
+        it may be."""
         together = self.recovered(state, daemon)
-        return self._is_beyond(state, together, place, surely=False)
+        return self._is_beyond(state, together, place, surely=surely)
 
     def is_kept(self, state: RecoveryState, together: Recovered, packet: PacketId) -> bool:
         """Return whether a packet of the recovered set is delivered, by the simple rule."""

@@ -48,7 +48,7 @@ from groupcomm.wire import membership as wire
 from groupcomm.wire.bundle import BundleKind
 from tests.verification.specification.form import Disabled
 from tests.verification.specification.order import NOWHERE, Held, Kind, PacketId, Place
-from tests.verification.specification.recovery import Past, Recovery, RecoveryState, Stage
+from tests.verification.specification.recovery import Past, Recovery, RecoveryState, Seats, Stage
 from tests.verification.specification.views import Join, Proposal, Views, ViewsState
 
 PROPERTY: Final = "specification"
@@ -78,6 +78,8 @@ class ObservedView:
         specification: the actions.
         state: the state.
         remaining: the daemons that may still act in it.
+        undecided: for each set of seats what its first member had released when its regular part
+            ended, and may be below the boundary or not.
     """
 
     text: str
@@ -86,6 +88,7 @@ class ObservedView:
     specification: Recovery
     state: RecoveryState
     remaining: set[str]
+    undecided: dict[Seats, tuple[PacketId, ...]] = attrs.Factory(dict)
 
 
 class Refinement:
@@ -242,12 +245,33 @@ class Refinement:
         self._enter(event)
 
     def _settle_ahead(self, observed: ObservedView, daemon: str) -> None:
-        """Deliver what was released ahead of the order, and is below the boundary."""
-        ahead = self._ahead.get(daemon, {})
+        """Deliver what was released ahead of the order, and is below the boundary.
+
+        Whether it is may be unknown, if nobody has released a packet below it yet:
+        then the first daemon that knows decides for all with its recovered set.
+        """
+        specification, state = observed.specification, observed.state
+        seats, ahead = state.seats.get(daemon, frozenset()), self._ahead.get(daemon, {})
         for place in sorted(ahead):
-            if observed.specification.is_beyond(observed.state, daemon, place):
-                return
+            delivered = state.delivered.get(daemon, ())
+            others = state.turned.get(seats, ())[len(delivered) :]
+            if specification.is_beyond(state, daemon, place, surely=False) and not (
+                others and others[0] == ahead[place]
+            ):
+                break
             self._release(observed, daemon, ahead.pop(place), safe=False)
+        delivered, turned = state.delivered.get(daemon, ()), state.turned.get(seats)
+        if turned is None:
+            open_places = [
+                place
+                for place in sorted(ahead)
+                if not specification.is_beyond(state, daemon, place, surely=True)
+            ]
+            observed.undecided[seats] = tuple(ahead[place] for place in open_places)
+            return
+        more, undecided = delivered[len(turned) :], observed.undecided[seats]
+        if more and delivered[: len(turned)] == turned and undecided[: len(more)] == more:
+            state.turned[seats], observed.undecided[seats] = delivered, undecided[len(more) :]
 
     def _enter(self, event: Conf) -> None:
         """Enter the view that a daemon has installed; compare it with the one agreed to."""
