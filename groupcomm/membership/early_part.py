@@ -69,7 +69,7 @@ class EarlyPart:
         level = bundle.level
         if level == _RELIABLE:
             accepted = True
-        elif not whole or (packet.daemon, bundle.session) in self._late:
+        elif not whole or ((packet.daemon, bundle.session) in self._late and not bundle.is_notice):
             accepted = False
         elif level < _AGREED:
             accepted = level == _FIFO or self._has_causes(packet)

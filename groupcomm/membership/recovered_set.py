@@ -198,7 +198,11 @@ class RecoveryWalk:
             if (
                 level == _RELIABLE
                 or bundle in accepted
-                or (whole and session not in self._broken and (level < _CAUSAL or causes))
+                or (
+                    whole
+                    and (session not in self._broken or bundle.is_notice)
+                    and (level < _CAUSAL or causes)
+                )
             ):
                 kept.append(bundle)
             else:

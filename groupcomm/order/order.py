@@ -53,6 +53,7 @@ class Order:
         "_agreed",
         "_chains",
         "_early_local",
+        "_followed",
         "_gated",
         "_highest",
         "_low",
@@ -93,6 +94,7 @@ class Order:
         self.local: LocalLine | None = None
         self._own = streams[0]  # of the local line
         self._early_local = 0  # local packets in the heap that are delivered
+        self._followed = NOTHING_AGREED  # the highest A of local packets that are delivered
         self.admission = Admission(streams, self._chains, self.blocks)
 
     def begin_local(self, ring: int) -> None:
@@ -155,10 +157,12 @@ class Order:
             if level < _FIFO:
                 continue
             queue = queues.get(bundle.session)
+            if (level == _FIFO and (queue is None or not bundle.session)) or (
+                level == _CAUSAL and queue is None and packet.ready
+            ):
+                self._release(bundle)  # also a daemon's own that is behind an agreed one of it
+                continue
             if queue is None:
-                if level == _FIFO or (level == _CAUSAL and packet.ready):
-                    self._release(bundle)
-                    continue
                 queue = queues[bundle.session] = deque()
             queue.append(bundle)
             if level < _AGREED:
@@ -192,7 +196,11 @@ class Order:
                     return False
                 local.done = True
                 self._early_local += 1
+                if local.agreed is not None and local.agreed > self._followed:
+                    self._followed = local.agreed
                 continue
+            if self._early_local and self._pass_delivered():
+                continue  # gates and local packets may have waited for it
             packet = self._next_agreed() if self._agreed else None
             if packet is None:
                 break
@@ -202,16 +210,20 @@ class Order:
             del self.hurried[: bisect_right(self.hurried, self.frontiers.least)]
         return True
 
+    def _pass_delivered(self) -> bool:
+        """Remove the lowest agreed packet if its ring has delivered it alone and its place is
+        certain; return whether."""
+        time, ring, packet = self._agreed[0]
+        if not packet.done or time > self.blocks.least:
+            return False
+        heappop(self._agreed)
+        self._early_local -= 1
+        self.done = Stamp(time, ring)
+        return True
+
     def _next_agreed(self) -> DataPacket | None:
         """Return the lowest agreed packet, if it may be delivered; there is one."""
-        time, ring, packet = self._agreed[0]
-        while packet.done and time <= self.blocks.least:
-            heappop(self._agreed)
-            self._early_local -= 1
-            self.done = Stamp(time, ring)
-            if not self._agreed:
-                return None
-            time, ring, packet = self._agreed[0]
+        time, _, packet = self._agreed[0]
         if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
             return None
         return packet
@@ -379,8 +391,11 @@ class Order:
 
     @property
     def causes(self) -> Causes:
-        """Return V and A of a packet numbered now."""
-        return tuple(self._highest), self.done
+        """Return V and A of a packet numbered now.
+
+        What a local packet has followed at its daemon may not be delivered here.
+        """
+        return tuple(self._highest), max(self.done, self._followed)
 
     @property
     def chain_ends(self) -> list[int]:

@@ -138,6 +138,11 @@ class Bundle(msgspec.Struct, eq=False):
     place: int = 0
     work: int = 0
 
+    @property
+    def is_notice(self) -> bool:
+        """Return whether it is a daemon's own at FIFO: it waits for no agreed one of its daemon."""
+        return self.level == _FIFO and not self.session
+
     def address(self, session: int, user: str, targets: tuple[int, ...]) -> None:
         """Set the sender, and a connection number for each private name among the groups."""
         self.session = session

@@ -2,7 +2,8 @@
 
 From docs/design.md, the walk: packets of members and RELIABLE ones are delivered; any other only if
 the union holds its daemon's chain up to it and its session's earlier messages at FIFO or above are
-delivered and, from CAUSAL up, also everything up to V and A.
+delivered (a daemon's own at FIFO, those of session 0, wait for the chain alone) and, from CAUSAL
+up, also everything up to V and A.
 """
 
 from collections.abc import Mapping
@@ -51,6 +52,7 @@ def walk(
                 for one in [*chain, packet]
                 for at, before in enumerate(one.bundles)
                 if before.session == bundle.session
+                and not bundle.is_notice
                 and before.level >= FIFO
                 and (one is not packet or at < place)
             ]

@@ -12,7 +12,7 @@ class Site(Receiver):
     """A daemon in a view of two rings, whose own one orders some of its packets alone."""
 
     def __init__(self) -> None:
-        super().__init__(rings=2)
+        super().__init__(rings=2, daemons=4)
         self.order.begin_local(OWN)
 
     def own(
@@ -20,7 +20,7 @@ class Site(Receiver):
         number: int,
         *bundles: Bundle,
         wait: Stamp | None,
-        causes: tuple[tuple[int, int], Stamp] = ((0, 0), NOTHING),
+        causes: tuple[tuple[int, ...], Stamp] = ((0, 0), NOTHING),
         daemon: int = 0,
         previous: int = 0,
     ) -> None:
@@ -93,3 +93,28 @@ def test_what_its_session_said_before_comes_first() -> None:
     site.packet(1, bundle(AGREED, 1, "g"), ring=OTHER, daemon=1, time=7)
     site.horizon(OWN, 9, 0)
     assert site.out == ["g", "c", "m"]
+
+
+def test_what_a_local_packet_has_followed_is_a_cause_of_what_follows_it() -> None:
+    """Its daemon may have delivered more of the global line than those that have it from there."""
+    site = Site()
+    before = Stamp(7, OTHER)
+    site.own(1, bundle(AGREED, 1, "m"), wait=NOTHING, causes=((0, 0), before), daemon=1)
+    assert (site.out, site.order.done) == (["m"], NOTHING)
+    vector, agreed = site.order.causes
+    assert (vector, agreed) == ((1, 0), before)
+    site.own(2, bundle(CAUSAL, 2, "c"), wait=None, causes=(vector, agreed))
+    assert site.out == ["m"], "else it came before the global one where only that one comes"
+    site.packet(1, bundle(AGREED, 3, "g"), ring=OTHER, daemon=2, time=7)
+    assert site.out == ["m", "g", "c"]
+
+
+def test_where_the_global_line_passes_a_local_packet_others_go_on() -> None:
+    site = Site()
+    site.own(1, bundle(AGREED, 1, "m"), wait=NOTHING)
+    site.own(2, bundle(AGREED, 2, "n"), wait=Stamp(10, OWN), daemon=1)
+    site.own(3, bundle(CAUSAL, 3, "c"), wait=None, causes=((2, 0), Stamp(10, OWN)), daemon=2)
+    site.own(4, bundle(AGREED, 4, "g"), wait=None, daemon=3)
+    assert site.out == ["m"]
+    site.horizon(OTHER, 10, 0)
+    assert site.out == ["m", "n", "c"], "nothing else has come that may be delivered"

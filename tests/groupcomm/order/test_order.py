@@ -392,3 +392,14 @@ def test_the_invariants_stop_a_message_that_overtakes_its_cause() -> None:
     receiver.streams[0].packets[1].pending += 1  # as if another message waited
     with pytest.raises(AssertionError, match="undelivered below stamp 20"):
         receiver.horizon(1, 20, 0)
+
+
+def test_what_daemons_say_to_each_other_waits_for_no_agreed_bundle_of_theirs() -> None:
+    """Who reports a frontier above a SUBSCRIBE says that it acts on it."""
+    receiver = Receiver(rings=2)
+    receiver.packet(1, bundle(AGREED, 0, "k"))
+    receiver.packet(2, bundle(FIFO, 0, "s"), bundle(FIFO, 1, "f"), previous=1)
+    receiver.packet(3, bundle(AGREED, 1, "a"), bundle(FIFO, 1, "g"), previous=2)
+    assert receiver.out == ["s", "f"]
+    receiver.horizon(1, 15, 0)
+    assert receiver.out == ["s", "f", "k"]
