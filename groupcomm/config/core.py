@@ -137,6 +137,19 @@ class Windows:
 
 
 @attrs.frozen(kw_only=True)
+class RightLimits:
+    """The limits of a daemon's rights only to send to names of other sites; tests lower them.
+
+    Attributes:
+        most: the most that it keeps while no message waits for them.
+        idle_s: one that is not used for so long is given back, before twice that time.
+    """
+
+    most: int = 1024
+    idle_s: float = 60.0
+
+
+@attrs.frozen(kw_only=True)
 class CoreConfig:
     """The settings of a core.
 
@@ -167,6 +180,7 @@ class CoreConfig:
         fixed_delay_s: the longest delay between two sites, in place of the one that follows from
             the links of an agreed roster; None: that one counts.
         versions: the versions of the protocol that it speaks, and its features.
+        rights: the limits of its rights to send.
     """
 
     cluster: str = "groupcomm"
@@ -190,6 +204,7 @@ class CoreConfig:
     former: tuple[str, ...] = ()
     fixed_delay_s: float | None = None
     versions: Versions = SPOKEN
+    rights: RightLimits = attrs.field(factory=RightLimits)
 
     def __attrs_post_init__(self) -> None:
         names = self.daemons

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Final
 
+from groupcomm.config.core import RightLimits
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import SENDS_ONLY, Bundle, BundleKind, subscription_bundle
 
@@ -141,12 +142,7 @@ class Submitter:
 _JOIN = BundleKind.JOIN
 _FRAGMENT = BundleKind.FRAGMENT
 _AGREED = ServiceLevel.AGREED
-
-MOST_RIGHTS: Final = 1024
-"""The most rights only to send that a daemon keeps while no message waits for them."""
-
-RIGHT_S: Final = 60.0
-"""A right only to send that is not used for so long is given back, before twice that time."""
+_NONE: Final = RightLimits()
 
 
 class Subscriptions:
@@ -160,9 +156,11 @@ class Subscriptions:
         "_asked",
         "_asked_to_send",
         "_backlog",
+        "_granted",
         "_held",
         "_joins",
         "_leaves",
+        "_limits",
         "_may_send",
         "_readers",
         "_review_at",
@@ -175,12 +173,14 @@ class Subscriptions:
         """Begin without a view: all bundles go into the backlog, and `begin` checks them again."""
         self._backlog = backlog
         self._leaves: Callable[[str], bool] | None = None
+        self._limits = _NONE
         self._readers = True  # whether all its daemons know readers
         self._subscribed: set[str] = set()
         self._asked: set[str] = set()
         self._may_send: dict[str, None] = {}  # names of rights only to send, the oldest first
         self._asked_to_send: set[str] = set()
-        self._used: set[str] = set()  # of these rights, since the last review
+        self._granted: set[str] = set()  # of these, those of which no message has a number yet
+        self._used: set[str] = set()  # of these, since the last review
         self._review_at = inf
         self._joins: Counter[str] = Counter()  # own joins that are not ordered yet, by group
         self._held: dict[int, deque[Bundle]] = {}  # by session; the first may not be numbered yet
@@ -192,7 +192,7 @@ class Subscriptions:
         *,
         leaves: Callable[[str], bool] | None,
         readers: bool = True,
-        needs_rights: bool = False,
+        rights: RightLimits | None = None,
     ) -> None:
         """Begin a view for which this daemon has announced members or readers of `groups`.
 
@@ -201,13 +201,15 @@ class Subscriptions:
             leaves: returns whether a name has recipients in other rings; None with one ring.
             readers: whether all its daemons know readers; if not, joins without views are as
                 others.
-            needs_rights: whether messages that leave the ring need a right.
+            rights: the limits of rights to send; None if messages that leave the ring need none.
         """
         self._leaves, self._readers = leaves, readers
-        self._backlog.withhold = self._withhold if needs_rights and leaves is not None else None
+        needs_rights = rights is not None and leaves is not None
+        self._backlog.withhold = self._withhold if needs_rights else None
+        self._limits = rights or _NONE
         self._subscribed = set(groups)
         self._may_send.clear()
-        for names in (self._asked, self._asked_to_send, self._used):
+        for names in (self._asked, self._asked_to_send, self._granted, self._used):
             names.clear()
         self._joins.clear()
         held, self._held, self.waiting = self._held, {}, 0
@@ -251,7 +253,10 @@ class Subscriptions:
 
     def _withhold(self, bundle: Bundle) -> bool:
         """Return whether a bundle lacks a right as its number is due; then its session waits."""
-        if bundle.level < _AGREED or bundle.kind > _FRAGMENT or not (lacks := self._lacks(bundle)):
+        if bundle.level < _AGREED or bundle.kind > _FRAGMENT:
+            return False
+        if not (lacks := self._lacks(bundle)):
+            self._granted.difference_update(bundle.groups)
             return False
         removed = self._backlog.remove(bundle.session)
         self.waiting += len(removed)
@@ -273,7 +278,7 @@ class Subscriptions:
     def _ask_to_send(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self._asked and name not in self._asked_to_send:
-                if len(self._may_send) + len(self._asked_to_send) >= MOST_RIGHTS:
+                if self.rights >= self._limits.most:
                     self._give_back_oldest()
                 self._asked_to_send.add(name)
                 ask = subscription_bundle(BundleKind.SUBSCRIBE, name, SENDS_ONLY)
@@ -286,26 +291,33 @@ class Subscriptions:
             self._give_back(oldest)
 
     def _needed(self) -> set[str]:
-        """Return the names to which waiting messages go."""
-        return {name for queue in self._held.values() for name in queue[0].groups}
+        """Return the names to which messages go that wait for a right, or for a number with it."""
+        waiting = {name for queue in self._held.values() for name in queue[0].groups}
+        return waiting | self._granted
 
     def _give_back(self, name: str) -> None:
         del self._may_send[name]
         if name not in self._subscribed and name not in self._asked:
             self._backlog.append(subscription_bundle(BundleKind.UNSUBSCRIBE, name))
 
+    @property
+    def rights(self) -> int:
+        """Return the number of rights only to send that this daemon has or has asked for."""
+        return len(self._may_send) + len(self._asked_to_send)
+
     def review(self, now: float) -> float:
         """Give back the rights only to send that nobody uses; return when to look again."""
         if not self._may_send:
             self._review_at = inf
         elif self._review_at == inf:
-            self._review_at = now + RIGHT_S
+            self._review_at = now + self._limits.idle_s
         elif now >= self._review_at:
-            self._review_at = now + RIGHT_S
+            self._review_at = now + self._limits.idle_s
             kept = self._used | self._needed()
             for name in [name for name in self._may_send if name not in kept]:
                 self._give_back(name)
             self._used.clear()
+            self._granted.clear()
         return self._review_at
 
     # ---- events of the order ----
@@ -317,6 +329,7 @@ class Subscriptions:
             self._asked_to_send.discard(name)
             self._may_send[name] = None
             self._used.add(name)
+            self._granted.add(name)
         else:
             self._asked.discard(name)
             self._subscribed.add(name)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.config.core import RightLimits
 from groupcomm.engine.acceptance import Acceptance
 from groupcomm.engine.admission import Admission
 from groupcomm.engine.backlog import Backlog, Subscriptions
@@ -164,13 +165,13 @@ class LocalSessions:
         *,
         readers: bool,
         leaves: Callable[[str], bool] | None,
-        needs_rights: bool,
+        rights: RightLimits | None,
     ) -> None:
         """Begin a view: `table` resolves names; for the rest see Subscriptions."""
         self.output.by_votes = view.by_votes or (self._view is not None and self._view.by_votes)
         self._view = view
         self._table = self.access_control.table = table
-        self.subscriptions.begin(groups, leaves=leaves, readers=readers, needs_rights=needs_rights)
+        self.subscriptions.begin(groups, leaves=leaves, readers=readers, rights=rights)
         self.output.push_all_changes()
         notified: dict[bytes, list[int]] = {}  # by the frame that they understand
         for number, session in self.by_connection.items():

@@ -81,6 +81,10 @@ class RingStatus:
     waiting_bundles: int = metric(
         "queue_bundles", "Bundles of this daemon's programs that wait for a number of the ring."
     )
+    rights: int = metric(
+        "rights_to_send",
+        "Names to which this daemon's programs send from another site without being members.",
+    )
 
 
 class ViewState:
@@ -242,7 +246,7 @@ class ViewState:
             (table.local.keys() | table.reading.keys()) if self.several else (),
             readers=bool(view.versions.features & READERS),
             leaves=leaves,
-            needs_rights=bool(view.versions.features & LOCALITY),
+            rights=self._config.rights if view.versions.features & LOCALITY else None,
         )
         self._sessions.backlog.is_local_only = (
             self.delivery.wanted.is_local_only if self.several else never_local_only
@@ -340,6 +344,7 @@ class ViewState:
             token_losses=ring.monitor.token_losses,
             token_retransmissions=ring.monitor.token_retransmissions,
             waiting_bundles=waiting,
+            rights=self._sessions.subscriptions.rights,
         )
 
     def link_status(self) -> tuple[LinkStatus, ...]:

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.config.core import CoreConfig, CounterStarts, Timing, Windows
+from groupcomm.config.core import CoreConfig, CounterStarts, RightLimits, Timing, Windows
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError
 from groupcomm.session.daemon_session import SessionLimits
@@ -61,6 +61,7 @@ AFFORDABLE_DAEMONS = 2 * MOST_DAEMONS
 LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 FEW_DAEMONS = (CoreConfig().few_daemons, 0)
+RIGHTS = (RightLimits(), RightLimits(idle_s=0.2), RightLimits(most=1, idle_s=1.0))
 LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
 SMALL_WINDOWS = Windows(
     visit_bytes=12_000, ring_bytes=30_000, ahead_bytes=20_000, stream_packets=64
@@ -134,6 +135,7 @@ class Settings:
         packet_limit: the most bytes of a packet before sealing.
         most_rings: the most rings of a view.
         few_daemons: up to so many daemons, messages about views are said in full, and at once.
+        rights: the limits of daemons' rights to send.
         starts: the values at which counters start.
         session_timeout_s: the silence of a program after which its session ends; counts for
             programs that send heartbeats.
@@ -168,6 +170,7 @@ class Settings:
     packet_limit: int = 1340
     most_rings: int = MAX_RINGS
     few_daemons: int = CoreConfig().few_daemons
+    rights: RightLimits = attrs.field(factory=RightLimits)
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     unit_us: int = 0
     session_cap_bytes: int = SessionLimits().output_cap_bytes
@@ -234,6 +237,7 @@ def draw_settings(
         suite=sealed if options.suite is None else options.suite,
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
         few_daemons=random_for(seed, "few").choice(FEW_DAEMONS),
+        rights=random_for(seed, "rights").choice(RIGHTS),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,

@@ -64,6 +64,12 @@ class Halls:
         """Return the destinations that a program of a daemon means, each once."""
         return tuple(dict.fromkeys(self._place(daemon, group) for group in groups))
 
+    def answer(self, client: SimulatedClient) -> tuple[str, ...]:
+        """Return a group of a client, to which another one reacts; or none."""
+        if not client.asked or self._rng.random() < 0.5:
+            return ()
+        return (self._rng.choice(sorted(client.asked)),)
+
     def _place(self, daemon: int, group: str) -> str:
         if group not in self._own:
             return group
@@ -160,7 +166,7 @@ class Workload:
             return
         if isinstance(event, Message):
             if self._rng.random() < SIDE_CHANNEL_SHARE:
-                self._loop.at(self._loop.now + self.after(50), self._side_channel, client.daemon)
+                self._loop.at(self._loop.now + self.after(50), self._side_channel, client)
         elif isinstance(event, Connected) and not client.closed:  # one read may have both
             for group in self._rng.sample(GROUPS, 2):
                 self.join(client, group)
@@ -230,11 +236,12 @@ class Workload:
                 later = self._loop.now + self.after(SERIES_INTERVAL_US)
                 self._loop.at(later, self._send_large, (client, left - 1))
 
-    def _side_channel(self, daemon: int) -> None:
-        """Have a user react to a message of a client of `daemon`, as if by telephone."""
-        others = [client for client in self.connected() if client.daemon != daemon]
+    def _side_channel(self, told_by: SimulatedClient) -> None:
+        """Have a user of another daemon react to a message of a client, as if by telephone."""
+        others = [client for client in self.connected() if client.daemon != told_by.daemon]
         if others and self._running:
-            self.send(self._rng.choice(others), self._rng.choice(AGREED_LEVELS), 20)
+            groups = () if self._halls is None else self._halls.answer(told_by)
+            self.send(self._rng.choice(others), self._rng.choice(AGREED_LEVELS), 20, groups)
 
     def send(
         self,

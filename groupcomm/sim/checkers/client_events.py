@@ -17,6 +17,7 @@ from groupcomm.sim.checkers.places import (
 from groupcomm.sim.checkers.records import (
     ClientRecord,
     Item,
+    ViewPart,
 )
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.stamps import Stamps
@@ -239,8 +240,8 @@ class ClientEvents:
         position = self._position(client, event.pos, event)
         stage = client.stage
         item = client.sent.get(event.m)
-        inner = item is not None and stage is not None and may_be_inner(item, position, stage.stay)
-        if stage is not None and not event.trans and not inner:
+        early = self._is_early(item, position, stage)
+        if stage is not None and not event.trans and not early:
             self._stamps.agreed(event, position[1], stage.stay)
         if item is not None:
             self._answer(item, event)
@@ -252,8 +253,16 @@ class ClientEvents:
                 "D1", f"{client} learns the position of {event.m}, which it did not send", event
             )
         self._check_part(client, item, event)
-        if not event.trans:
+        if item is not None and early:
+            item.known_at = item.known_at or self._state.events
+        elif not event.trans:
             self._note(client, position)
+
+    def _is_early(self, item: Item | None, position: Position, stage: ViewPart | None) -> bool:
+        """Return whether a position is above a block, and that of an inner message of its home."""
+        if item is None or stage is None or not stage.regular or position[1] <= stage.stay.block:
+            return False
+        return item.at_home and may_be_inner(item, position, stage.stay)
 
     def _check_part(self, client: ClientRecord, item: Item | None, event: Order) -> None:
         """Check V2: a position is marked as transitional if and only if it is."""

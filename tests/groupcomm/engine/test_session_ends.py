@@ -92,7 +92,7 @@ def test_a_client_that_is_too_slow_for_a_view_is_cut_off(
     sessions = clients.core.sessions
     backlog = sessions.backlog.size
     if when == "begins":
-        sessions.begin(VIEW, GroupTable(0), [], leaves=None, readers=True, needs_rights=False)
+        sessions.begin(VIEW, GroupTable(0), [], leaves=None, readers=True, rights=None)
     else:
         sessions.end_regular(["a"])
     assert session.state is State.CLOSING

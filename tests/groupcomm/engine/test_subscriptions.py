@@ -2,7 +2,8 @@
 
 import pytest
 
-from groupcomm.engine.backlog import MOST_RIGHTS, RIGHT_S, Backlog, Subscriptions
+from groupcomm.config.core import RightLimits
+from groupcomm.engine.backlog import Backlog, Subscriptions
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
     SENDS_ONLY,
@@ -17,6 +18,8 @@ from groupcomm.wire.bundle import (
 JOIN, LEAVE, MESSAGES = BundleKind.JOIN, BundleKind.LEAVE, BundleKind.MESSAGES
 SUBSCRIBE, UNSUBSCRIBE = BundleKind.SUBSCRIBE, BundleKind.UNSUBSCRIBE
 
+LIMITS = RightLimits()
+
 Said = tuple[int, int, str]
 """A bundle's session, kind and group."""
 
@@ -30,12 +33,14 @@ def bundle(session: int, kind: int, group: str) -> Bundle:
 class Daemon:
     """Subscriptions over a backlog whose bundles are numbered when they are looked at."""
 
-    def __init__(self, *, several: bool = True, groups: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, several: bool = True, groups: tuple[str, ...] = (), limits: RightLimits = LIMITS
+    ) -> None:
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
         self.leaving: set[str] = set()
         leaves = self.leaving.__contains__ if several else None
-        self.subscriptions.begin(groups, leaves=leaves, needs_rights=several)
+        self.subscriptions.begin(groups, leaves=leaves, rights=limits if several else None)
 
     def give(self, session: int, kind: int, group: str) -> None:
         self.subscriptions.admit(bundle(session, kind, group))
@@ -196,12 +201,12 @@ def test_a_right_that_nobody_uses_is_given_back_and_asked_for_anew() -> None:
     daemon.know("far", SENDS_ONLY)
     assert daemon.numbered() == [(1, MESSAGES, "far")]
     review = daemon.subscriptions.review
-    assert review(10.0) == 10.0 + RIGHT_S
-    for now in (10.0 + RIGHT_S, 10.0 + 2 * RIGHT_S):
+    assert review(10.0) == 10.0 + LIMITS.idle_s
+    for now in (10.0 + LIMITS.idle_s, 10.0 + 2 * LIMITS.idle_s):
         daemon.give(1, MESSAGES, "far")
         assert daemon.numbered() == [(1, MESSAGES, "far")]
         review(now)
-    review(10.0 + 3 * RIGHT_S)
+    review(10.0 + 3 * LIMITS.idle_s)
     daemon.give(1, MESSAGES, "far")
     assert daemon.numbered() == [(0, UNSUBSCRIBE, "far"), (0, SUBSCRIBE, "far")]
 
@@ -214,7 +219,7 @@ def test_a_right_only_to_send_ends_with_the_subscription_and_not_before_it() -> 
     daemon.know("g", SENDS_ONLY)
     daemon.give(2, JOIN, "g")
     assert daemon.numbered() == [(1, MESSAGES, "g"), (0, SUBSCRIBE, "g")]
-    for now in (0.0, RIGHT_S, 2 * RIGHT_S):
+    for now in (0.0, LIMITS.idle_s, 2 * LIMITS.idle_s):
         daemon.subscriptions.review(now)
     assert daemon.numbered() == [], "an UNSUBSCRIBE would take back the SUBSCRIBE under way"
     daemon.know("g")
@@ -227,12 +232,32 @@ def test_a_right_only_to_send_ends_with_the_subscription_and_not_before_it() -> 
 
 def test_of_too_many_rights_the_oldest_one_goes_unless_a_message_waits_for_it() -> None:
     daemon = Daemon()
-    for number in range(MOST_RIGHTS + 1):
+    for number in range(LIMITS.most + 1):
         daemon.leaving.add(f"g{number}")
         daemon.give(1 + number, MESSAGES, f"g{number}")
         daemon.numbered()
-        if number < MOST_RIGHTS:
+        if number < LIMITS.most:
             daemon.know(f"g{number}", SENDS_ONLY)
             daemon.numbered()
     daemon.give(1, MESSAGES, "g0")
     assert daemon.numbered() == [(0, UNSUBSCRIBE, "g1"), (0, SUBSCRIBE, "g0")]
+
+
+def test_a_right_is_not_given_back_before_the_message_has_a_number_for_which_it_was_asked() -> None:
+    daemon = Daemon(limits=RightLimits(most=1))
+    daemon.leaving |= {"one", "other"}
+    daemon.give(1, MESSAGES, "one")
+    daemon.numbered()
+    daemon.give(2, MESSAGES, "other")
+    daemon.know("one", SENDS_ONLY)
+    said = [(0, SUBSCRIBE, "other"), (1, MESSAGES, "one")]
+    assert sorted(daemon.numbered()) == sorted(said)
+    assert daemon.subscriptions.rights == 2
+    daemon.know("other", SENDS_ONLY)
+    daemon.give(3, MESSAGES, "third")
+    daemon.leaving.add("third")
+    assert daemon.numbered() == [
+        (2, MESSAGES, "other"),
+        (0, UNSUBSCRIBE, "one"),
+        (0, SUBSCRIBE, "third"),
+    ]
