@@ -34,12 +34,21 @@ class Backlog:
             bundles of its session.
     """
 
-    __slots__ = ("_parked", "_parked_sessions", "_waiting", "is_local_only", "size", "withhold")
+    __slots__ = (
+        "_first",
+        "_parked",
+        "_parked_sessions",
+        "_waiting",
+        "is_local_only",
+        "size",
+        "withhold",
+    )
 
     def __init__(self, stays: Callable[[Bundle], bool] = never_local_only) -> None:
         self._waiting: deque[Bundle] = deque()
         self._parked: deque[Bundle] = deque()
         self._parked_sessions: set[int] = set()
+        self._first = 0  # the bundles at the beginning of the parked ones that go first
         self.size = 0
         self.is_local_only = stays
         self.withhold: Callable[[Bundle], bool] | None = None
@@ -54,6 +63,12 @@ class Backlog:
     def append(self, bundle: Bundle) -> None:
         """Add the next bundle of a session."""
         self._waiting.append(bundle)
+        self.size += 1
+
+    def append_first(self, bundle: Bundle) -> None:
+        """Add a bundle of this daemon itself that others wait for: sessions' bundles follow it."""
+        self._parked.insert(self._first, bundle)
+        self._first += 1
         self.size += 1
 
     def extend(self, bundles: Iterable[Bundle]) -> None:
@@ -72,7 +87,7 @@ class Backlog:
         self._parked.clear()
         self._parked_sessions.clear()
         self._waiting.clear()
-        self.size = 0
+        self.size = self._first = 0
         return taken
 
     def wants(self, *, far: bool) -> bool:
@@ -110,6 +125,7 @@ class Backlog:
         self.size -= 1
         if far and self._parked:
             self._parked.popleft()
+            self._first = max(0, self._first - 1)
             if not self._parked:
                 self._parked_sessions.clear()
         else:
@@ -247,7 +263,7 @@ class Subscriptions:
         self._joins[group] += 1
         if group not in self._subscribed and group not in self._asked:
             self._asked.add(group)
-            self._backlog.append(subscription_bundle(BundleKind.SUBSCRIBE, group))
+            self._backlog.append_first(subscription_bundle(BundleKind.SUBSCRIBE, group))
 
     # ---- rights to send ----
 
@@ -282,7 +298,7 @@ class Subscriptions:
                     self._give_back_oldest()
                 self._asked_to_send.add(name)
                 ask = subscription_bundle(BundleKind.SUBSCRIBE, name, SENDS_ONLY)
-                self._backlog.append(ask)
+                self._backlog.append_first(ask)
 
     def _give_back_oldest(self) -> None:
         needed = self._needed()
@@ -298,7 +314,7 @@ class Subscriptions:
     def _give_back(self, name: str) -> None:
         del self._may_send[name]
         if name not in self._subscribed and name not in self._asked:
-            self._backlog.append(subscription_bundle(BundleKind.UNSUBSCRIBE, name))
+            self._backlog.append_first(subscription_bundle(BundleKind.UNSUBSCRIBE, name))
 
     @property
     def rights(self) -> int:
@@ -362,4 +378,4 @@ class Subscriptions:
             self._subscribed.discard(group)
             self._may_send.pop(group, None)
             del self._joins[group]
-            self._backlog.append(subscription_bundle(BundleKind.UNSUBSCRIBE, group))
+            self._backlog.append_first(subscription_bundle(BundleKind.UNSUBSCRIBE, group))

@@ -217,7 +217,7 @@ class Delivery:
         self._ring_table = RingTable(ring, names, safe=False)
         self.order.begin_local(self._own.ring)
         if ring[0] == me:
-            self.marks = Marks(ring, names, self._sessions.backlog.append, view.clock)
+            self.marks = Marks(ring, names, self._sessions.backlog.append_first, view.clock)
 
     @property
     def reported(self) -> FrontierSource:

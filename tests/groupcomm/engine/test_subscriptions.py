@@ -122,8 +122,8 @@ def test_a_new_view_looks_at_everything_anew() -> None:
     daemon.know("h")
     daemon.subscriptions.begin(["g"], leaves=daemon.leaving.__contains__)
     assert daemon.numbered() == [
-        (1, MESSAGES, "a"),
         (0, SUBSCRIBE, "h"),
+        (1, MESSAGES, "a"),
         (1, JOIN, "g"),
         (1, MESSAGES, "b"),
     ]
@@ -160,7 +160,7 @@ def test_a_message_that_leaves_waits_for_a_right_with_all_that_its_session_says_
     for session, group in ((1, "far"), (1, "near"), (2, "near"), (1, "far")):
         daemon.give(session, MESSAGES, group)
     daemon.leaving.add("far")  # once they were accepted
-    assert daemon.numbered() == [(2, MESSAGES, "near"), (0, SUBSCRIBE, "far")]
+    assert daemon.numbered() == [(0, SUBSCRIBE, "far"), (2, MESSAGES, "near")]
     daemon.give(1, MESSAGES, "near")
     assert daemon.subscriptions.waiting == 4
     assert daemon.numbered() == []
@@ -188,7 +188,7 @@ def test_what_waits_behind_a_join_asks_for_its_right_as_it_comes_to_be_first() -
     daemon.give(1, MESSAGES, "far")
     assert daemon.numbered() == [(0, SUBSCRIBE, "g")]
     daemon.know("g")
-    assert daemon.numbered() == [(1, JOIN, "g"), (0, SUBSCRIBE, "far")]
+    assert daemon.numbered() == [(0, SUBSCRIBE, "far"), (1, JOIN, "g")]
     daemon.know("far", SENDS_ONLY)
     assert daemon.numbered() == [(1, MESSAGES, "far")]
 
@@ -218,16 +218,16 @@ def test_a_right_only_to_send_ends_with_the_subscription_and_not_before_it() -> 
     daemon.numbered()
     daemon.know("g", SENDS_ONLY)
     daemon.give(2, JOIN, "g")
-    assert daemon.numbered() == [(1, MESSAGES, "g"), (0, SUBSCRIBE, "g")]
+    assert daemon.numbered() == [(0, SUBSCRIBE, "g"), (1, MESSAGES, "g")]
     for now in (0.0, LIMITS.idle_s, 2 * LIMITS.idle_s):
         daemon.subscriptions.review(now)
     assert daemon.numbered() == [], "an UNSUBSCRIBE would take back the SUBSCRIBE under way"
     daemon.know("g")
+    assert daemon.numbered() == [(2, JOIN, "g")]
     daemon.subscriptions.on_joined("g")
     daemon.subscriptions.on_unwanted("g")
     daemon.give(1, MESSAGES, "g")
-    said = [(2, JOIN, "g"), (0, UNSUBSCRIBE, "g"), (0, SUBSCRIBE, "g")]
-    assert daemon.numbered() == said
+    assert daemon.numbered() == [(0, UNSUBSCRIBE, "g"), (0, SUBSCRIBE, "g")]
 
 
 def test_of_too_many_rights_the_oldest_one_goes_unless_a_message_waits_for_it() -> None:
@@ -261,3 +261,16 @@ def test_a_right_is_not_given_back_before_the_message_has_a_number_for_which_it_
         (0, UNSUBSCRIBE, "one"),
         (0, SUBSCRIBE, "third"),
     ]
+
+
+def test_what_other_daemons_wait_for_goes_before_all_that_sessions_have_said() -> None:
+    daemon = Daemon(groups=("g",))
+    daemon.leaving.add("slow")
+    for text in ("one", "two"):
+        daemon.give(1, MESSAGES, text)
+    assert daemon.backlog.head(far=False) is None, "none of these stays: they are parked"
+    daemon.subscriptions.on_unwanted("g")
+    daemon.give(2, JOIN, "g")
+    assert daemon.backlog.head(far=False) is None
+    said = [(0, UNSUBSCRIBE, "g"), (0, SUBSCRIBE, "g"), (1, MESSAGES, "one"), (1, MESSAGES, "two")]
+    assert daemon.numbered() == said
