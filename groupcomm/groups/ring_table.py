@@ -280,7 +280,7 @@ class RingTable:
         key, kind = (daemon, bundle.session), bundle.kind
         if kind == _NARROW:
             self.narrow(bundle.groups[0], at)
-        if kind == _CONNECT:
+        if kind == _CONNECT and key not in self._sessions:
             self._connect(key, private_name(bundle.user, self._names[daemon]))
         session = self._sessions.get(key)
         if session is None:

@@ -68,7 +68,7 @@ class AgreedOrder:
         """Check O1 and O4: inner bundles that are ahead of one are of nobody whom it concerns."""
         for inner, other, ahead in stay.ahead:
             if inner[:3] > bundle[:3]:
-                for item in ahead if stay.part.regular else ():
+                for item in ahead:
                     item.ahead = True
                     self._check_abroad(item, event)
                 if _concerns(event, items, other, ahead):

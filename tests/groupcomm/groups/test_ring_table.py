@@ -165,3 +165,14 @@ def test_a_session_that_ends_leaves_nothing_behind() -> None:
     assert before == {slot: len(getattr(table, slot)) for slot in before}
     assert all("new" not in getattr(table, slot) for slot in ("_members", "_touched", "_marks"))
     assert "#n#a" not in table._marks
+
+
+def test_a_session_that_a_liar_connects_twice_changes_nothing() -> None:
+    table = table_of(frozenset({("p", "g")}))
+    for kind in (BundleKind.CONNECT, BundleKind.DISCONNECT):
+        packet = packet_of(1, Content(Kind.MESSAGE, ("g",), "p"))
+        packet.bundles = [Bundle(kind, AGREED, 0, 1, 0, 1, (), 0, b"", 14, session=1, user="p")]
+        assert table.classify(packet) is None
+    table.widen("g")
+    table.narrow("g")
+    assert "g" not in table._members

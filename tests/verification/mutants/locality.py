@@ -9,6 +9,7 @@ from groupcomm.groups.marks import Marks, ReportedFrontier
 from groupcomm.groups.ring_table import NOTHING, RingTable, Wait
 from groupcomm.membership.early_part import EarlyPart
 from groupcomm.order.local_line import LocalLine
+from groupcomm.order.order import Order
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 from tests.verification.mutants.mutant import Right, site_mutant
@@ -29,6 +30,23 @@ def sends_without_a_right(_right: Right) -> Right:
 def rights_before_marks(_right: Any) -> Any:
     """The first daemon reports its frontier although it owes marks."""
     return property(lambda self: self._blocks.least)
+
+
+@site_mutant((Subscriptions, "_give_back"))
+def right_used_after_it_was_given_back(right: Right) -> Right:
+    """A daemon that has given a right back goes on sending with it."""
+
+    def give_back(self: Subscriptions, name: str) -> None:
+        right(self, name)
+        self._may_send[name] = None
+
+    return give_back
+
+
+@site_mutant((Order, "causes"))
+def causes_without_what_local_packets_followed(_right: Any) -> Any:
+    """A CAUSAL message does not name what the local messages before it had followed elsewhere."""
+    return property(lambda self: (tuple(self._highest), self.done))
 
 
 @site_mutant((Marks, "unsubscribe"))
@@ -96,11 +114,13 @@ def joins_leave_no_mark(_right: Right) -> Right:
 
 BUGS = (
     causal_passes_local_packets,
+    causes_without_what_local_packets_followed,
     joins_leave_no_mark,
     local_packets_wait_for_nothing,
     members_of_wide_groups_are_local,
     narrow_while_others_have_rights,
     one_boundary_for_both_lines,
+    right_used_after_it_was_given_back,
     rights_before_marks,
     sends_without_a_right,
 )

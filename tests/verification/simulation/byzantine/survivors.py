@@ -9,19 +9,21 @@ from groupcomm.sim.checkers.records import (
 )
 from groupcomm.sim.checkers.report import Report, Violation
 from groupcomm.trace.events import Boot, Conf, Rejects, Release, TraceEvent, view_order
+from groupcomm.wire.bundle import BundleKind
 
 
 class SurvivorRecord:
     """The rules for the acts of one start of a daemon that hold whatever others send it: B4."""
 
-    __slots__ = ("_given", "_report", "_top", "_view", "members")
+    __slots__ = ("_given", "_inner", "_report", "_top", "_view", "members")
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._view: tuple[int, str, int] | None = None
         self.members: frozenset[str] = frozenset()
         self._given: set[tuple[int, int, int]] = set()  # places released in this view
-        self._top = (0, 0, 0)  # the highest agreed place released in this view
+        self._inner = -1
+        self._top = (0, 0, 0)  # the highest agreed place released in this view, but for inner ones
 
     def install(self, event: Conf) -> None:
         """Check that the views rise, hold the daemon, and bring members of the last view only."""
@@ -37,6 +39,9 @@ class SurvivorRecord:
             self._find(event, f"installs {event.view} after a later view")
         self._view, self.members = view, members
         self._given, self._top = set(), (0, 0, 0)
+        self._inner = -1  # the ring whose AGREED messages may be ahead of the order here
+        if len(event.rings) > 1:
+            self._inner = next((i for i, r in enumerate(event.rings) if event.p in r), -1)
 
     def release(self, event: Release) -> None:
         """Check that each place of a view is released once, in the agreed order by stamps."""
@@ -46,7 +51,8 @@ class SurvivorRecord:
         if place in self._given:
             self._find(event, f"gives {place} twice")
         self._given.add(place)
-        if event.level >= ServiceLevel.AGREED:
+        inner = event.ring == self._inner and event.kind < BundleKind.CONNECT
+        if event.level == ServiceLevel.SAFE or (event.level == ServiceLevel.AGREED and not inner):
             if place < self._top:
                 self._find(event, f"gives {place} after {self._top}")
             self._top = place
