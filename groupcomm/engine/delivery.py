@@ -7,9 +7,10 @@ meet groups that are not known yet.
 
 Senders wait for the positions of some own bundles: of messages with ``ordered=True``, and of
 subscriptions. A position is sent once nothing lower can still come to any daemon that it concerns:
-for AGREED when the sender's daemon counts every ring's horizon up to the stamp, for SAFE when every
-frontier has reached it. To send it at numbering would break the guarantee for side channels, as
-another ring could still originate below it. A SUBSCRIBE waits like SAFE.
+for AGREED when the sender's daemon counts every ring's horizon up to the stamp, or has delivered it
+as a local one; for SAFE when every frontier has reached it. To send it at numbering would break the
+guarantee for side channels, as another ring could still originate below it. A SUBSCRIBE waits like
+SAFE.
 
 View counters and connection numbers are on one line, and none is used twice. The line follows
 physical time, in microseconds: a start begins at that time, or at the number that its disk has
@@ -65,6 +66,11 @@ _SAFE = ServiceLevel.SAFE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
 _UNSUBSCRIBE = BundleKind.UNSUBSCRIBE
 _WIDE = BundleKind.WIDE
+
+
+def _is_whole(bundle: Bundle) -> bool:
+    """Return whether the messages of a bundle are whole with it."""
+    return bundle.kind != BundleKind.FRAGMENT or bundle.index == bundle.count - 1
 
 
 class OrderedWaits:
@@ -197,6 +203,7 @@ class Delivery:
         self._handlers = handlers
         self._latest = latest
         self._early: deque[Bundle] = deque()  # released, and left to a later step
+        self._alone: list[DataPacket] = []  # local packets that came ahead of the global line
         self.holds_packets = False
         self._ring_of = view.ring_of
         self.clock = clock
@@ -215,7 +222,7 @@ class Delivery:
         ring = view.rings[view.ring_of[me]]
         names = [daemon.name for daemon in view.daemons]
         self._ring_table = RingTable(ring, names, safe=False)
-        self.order.begin_local(self._own.ring)
+        self.order.begin_local(self._own.ring, self._alone)
         if ring[0] == me:
             self.marks = Marks(ring, names, self._sessions.backlog.append_first, view.clock)
 
@@ -361,9 +368,8 @@ class Delivery:
         if groups.checks:
             groups.settle(order.progress)
         least = order.frontiers.least
-        if self._waits.waiting:
-            for bundle in self._waits.pop_due(order.blocks.least, least):
-                self._end_wait(bundle)
+        if self._waits.waiting or self._alone:
+            self._end_waits(least)
         self.holds_packets = False
         for stream in self.streams:
             if stream.packets:
@@ -401,11 +407,17 @@ class Delivery:
             return not self._sessions.go_on()
         return not self._deliver_early()
 
-    def _end_wait(self, bundle: Bundle) -> None:
-        if bundle.kind == _SUBSCRIBE:
-            self._sessions.subscriptions.on_known(bundle)
-        else:
-            self._sessions.send_position(bundle)
+    def _end_waits(self, least_frontier: int) -> None:
+        for packet in self._alone if self._waits.waiting else ():
+            if packet.daemon == self._me:
+                for bundle in filter(_is_whole, packet.bundles):
+                    self._sessions.send_position(bundle)
+        self._alone.clear()
+        for bundle in self._waits.pop_due(self.order.blocks.least, least_frontier):
+            if bundle.kind == _SUBSCRIBE:
+                self._sessions.subscriptions.on_known(bundle)
+            else:
+                self._sessions.send_position(bundle)
 
     def _on_release(self, bundle: Bundle) -> None:
         if bundle.kind == _STATE:

@@ -51,6 +51,7 @@ class Order:
 
     __slots__ = (
         "_agreed",
+        "_alone",
         "_chains",
         "_early_local",
         "_followed",
@@ -93,13 +94,17 @@ class Order:
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
         self.local: LocalLine | None = None
         self._own = streams[0]  # of the local line
+        self._alone: list[DataPacket] = []
         self._early_local = 0  # local packets in the heap that are delivered
         self._followed = NOTHING_AGREED  # the highest A of local packets that are delivered
         self.admission = Admission(streams, self._chains, self.blocks)
 
-    def begin_local(self, ring: int) -> None:
-        """Let a ring, the own one, deliver packets ahead of the global line; see `follow`."""
-        self._own = self._streams[ring]
+    def begin_local(self, ring: int, alone: list[DataPacket]) -> None:
+        """Let a ring, the own one, deliver packets ahead of the global line; see `follow`.
+
+        Each of these is appended to `alone` once all of it is released.
+        """
+        self._own, self._alone = self._streams[ring], alone
         self.local = LocalLine(self._own.held)
 
     def follow(self, packet: DataPacket, wait: Stamp | None) -> None:
@@ -195,6 +200,7 @@ class Order:
                 if not self._release_agreed(local, may_go_on):
                     return False
                 local.done = True
+                self._alone.append(local)
                 self._early_local += 1
                 if local.agreed is not None and local.agreed > self._followed:
                     self._followed = local.agreed

@@ -13,7 +13,7 @@ class Site(Receiver):
 
     def __init__(self) -> None:
         super().__init__(rings=2, daemons=4)
-        self.order.begin_local(OWN)
+        self.order.begin_local(OWN, [])
 
     def own(
         self,

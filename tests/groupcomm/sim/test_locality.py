@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.events import Message
+from groupcomm.events import Message, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
 from groupcomm.sim.cluster.clients import SimulatedClient
@@ -86,6 +86,23 @@ def test_a_stranger_gets_a_right_first_and_the_group_is_local_again_after_its_si
     halls.send(member, "hall", b"local")
     halls.cluster.run(SOON_S)
     assert halls.got(member)[-1] == b"local"
+    halls.checked.finish()
+
+
+def test_the_position_of_a_local_message_is_told_once_it_is_delivered_where_it_was_sent() -> None:
+    halls = Halls()
+    one, other = halls.here
+    one.multicast(["hall"], b"local", level=AGREED, ordered=True)
+    one.multicast(["hall"], bytes(5000), level=AGREED, ordered=True)  # in fragments
+    other.multicast(["elsewhere"], b"global: nobody gets it", level=AGREED, ordered=True)
+    halls.cluster.run(SOON_S)
+    told = [event for event in one.events if isinstance(event, Ordered)]
+    got = [event for event in one.events if isinstance(event, Message)]
+    assert [each.position for each in told] == [each.position for each in got]
+    assert (len(told), any(each.transitional for each in told)) == (2, False)
+    assert not any(isinstance(event, Ordered) for event in other.events)
+    halls.cluster.run(2 * DELAY_S)
+    assert len([event for event in other.events if isinstance(event, Ordered)]) == 1
     halls.checked.finish()
 
 
