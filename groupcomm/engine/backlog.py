@@ -10,7 +10,7 @@ of one ring nothing waits.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from math import inf
 from typing import Final
 
@@ -110,11 +110,11 @@ class Backlog:
             self._parked.append(waiting.popleft())
         return None
 
-    def remove(self, session: int) -> list[Bundle]:
-        """Remove and return all bundles of a session."""
-        removed = [bundle for bundle in self if bundle.session == session]
-        self._parked = deque(b for b in self._parked if b.session != session)
-        self._waiting = deque(b for b in self._waiting if b.session != session)
+    def remove(self, sessions: Container[int]) -> list[Bundle]:
+        """Remove and return all bundles of sessions, those of each in its order."""
+        removed = [bundle for bundle in self if bundle.session in sessions]
+        self._parked = deque(b for b in self._parked if b.session not in sessions)
+        self._waiting = deque(b for b in self._waiting if b.session not in sessions)
         self.size -= len(removed)
         if not self._parked:
             self._parked_sessions.clear()
@@ -159,6 +159,11 @@ _JOIN = BundleKind.JOIN
 _FRAGMENT = BundleKind.FRAGMENT
 _AGREED = ServiceLevel.AGREED
 _NONE: Final = RightLimits()
+
+
+def _needs_right(bundle: Bundle) -> bool:
+    """Return whether a bundle has messages for whose groups in other rings a right is needed."""
+    return bundle.level >= _AGREED and bundle.kind <= _FRAGMENT
 
 
 class Subscriptions:
@@ -250,14 +255,11 @@ class Subscriptions:
         if queue is not None:
             queue.append(bundle)
             self.waiting += 1
-        elif several and self._waits_to_join(bundle):
+        elif several and self._must_wait(bundle):
             self._held[bundle.session] = deque([bundle])
             self.waiting += 1
         else:
             self._backlog.append(bundle)
-
-    def _waits_to_join(self, bundle: Bundle) -> bool:
-        return bundle.kind == _JOIN and bundle.groups[0] not in self._subscribed
 
     def _want(self, group: str) -> None:
         self._joins[group] += 1
@@ -269,16 +271,30 @@ class Subscriptions:
 
     def _withhold(self, bundle: Bundle) -> bool:
         """Return whether a bundle lacks a right as its number is due; then its session waits."""
-        if bundle.level < _AGREED or bundle.kind > _FRAGMENT:
+        if not _needs_right(bundle):
             return False
-        if not (lacks := self._lacks(bundle)):
+        if not self._lacks(bundle):
             self._granted.difference_update(bundle.groups)
             return False
-        removed = self._backlog.remove(bundle.session)
-        self.waiting += len(removed)
-        self._held[bundle.session] = deque([*removed, *self._held.get(bundle.session, ())])
-        self._ask_to_send(lacks)
+        self._hold_sessions()
         return True
+
+    def _hold_sessions(self) -> None:
+        """Hold all sessions whose next bundle lacks a right: mostly many do if one does."""
+        seen, held = set[int](), dict[int, list[str]]()
+        for bundle in self._backlog:
+            if bundle.session not in seen:
+                seen.add(bundle.session)
+                if _needs_right(bundle) and (lacks := self._lacks(bundle)):
+                    held[bundle.session] = lacks
+        removed = self._backlog.remove(held)
+        self.waiting += len(removed)
+        for session in held:
+            self._held.setdefault(session, deque())
+        for bundle in reversed(removed):
+            self._held[bundle.session].appendleft(bundle)
+        for lacks in held.values():
+            self._ask_to_send(lacks)
 
     def _lacks(self, bundle: Bundle) -> list[str]:
         """Return the names of a message that leave the ring, and to which there is no right."""
@@ -361,9 +377,11 @@ class Subscriptions:
 
     def _must_wait(self, bundle: Bundle) -> bool:
         """Return whether a bundle still lacks a right; one that is new here asks for it."""
-        if bundle.kind == _JOIN or self._backlog.withhold is None or bundle.level < _AGREED:
-            return self._waits_to_join(bundle)
-        lacks = self._lacks(bundle) if bundle.kind <= _FRAGMENT else ()
+        if bundle.kind == _JOIN:
+            return bundle.groups[0] not in self._subscribed
+        if self._backlog.withhold is None or not _needs_right(bundle):
+            return False
+        lacks = self._lacks(bundle)
         self._ask_to_send(lacks)
         return bool(lacks)
 

@@ -274,3 +274,27 @@ def test_what_other_daemons_wait_for_goes_before_all_that_sessions_have_said() -
     assert daemon.backlog.head(far=False) is None
     said = [(0, UNSUBSCRIBE, "g"), (0, SUBSCRIBE, "g"), (1, MESSAGES, "one"), (1, MESSAGES, "two")]
     assert daemon.numbered() == said
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_many_sessions_that_lack_a_right_are_looked_at_once(late: bool) -> None:
+    """After a change of the view all sessions lack their rights, and their bundles are many."""
+    asked: list[str] = []
+
+    def leaves(name: str) -> bool:
+        asked.append(name)
+        return name in daemon.leaving
+
+    daemon = Daemon()
+    daemon.subscriptions.begin([], leaves=leaves, rights=LIMITS)
+    if not late:
+        daemon.leaving.add("far")
+    for _ in range(5):
+        for session in range(1, 201):
+            daemon.give(session, MESSAGES, "far")
+    daemon.leaving.add("far")
+    assert daemon.numbered() == [(0, SUBSCRIBE, "far")]
+    assert daemon.subscriptions.waiting == 1000
+    daemon.know("far", SENDS_ONLY)
+    assert daemon.numbered() == [(s, MESSAGES, "far") for s in range(1, 201) for _ in range(5)]
+    assert len(asked) <= 3500
