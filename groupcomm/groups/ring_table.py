@@ -6,11 +6,11 @@ if other rings may send to none of its receivers. It waits for earlier packets t
 them, or are of its session; *marks* say up to where, for a group, a private name or a session: a
 stamp that the global order has to reach, and a number that the whole ring has to hold.
 
-A mark may say too much and never too little. It costs O(names) a packet, as long as no session
-joins or leaves: which groups share members is found anew after that.
+A mark may say too much and never too little. A packet costs O(groups that share members with its
+own), a join or leave O(groups of its session).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from groupcomm.clocks.stamp import Stamp
@@ -79,9 +79,9 @@ class RingTable:
         "_members",
         "_names",
         "_open",
-        "_overlaps",
         "_sent",
         "_sessions",
+        "_shared",
         "_touched",
         "_wide",
     )
@@ -102,7 +102,8 @@ class RingTable:
         self._members: dict[str, set[Key]] = {}
         self._wide: set[str] = set()
         self._touched: dict[str, int] = {}  # by group, its members that something wide touches
-        self._overlaps: dict[str, frozenset[str]] = {}  # groups that share members; a cache
+        # By group and other group, the sessions that are in both.
+        self._shared: dict[str, dict[str, int]] = {}
         self._marks: dict[str, Wait] = {}
         self._sent: dict[Key, Wait] = {}
 
@@ -169,23 +170,23 @@ class RingTable:
         if group in session.groups:
             return
         self._members.setdefault(group, set()).add(key)
+        self._share(group, session.groups, 1)
         session.groups.add(group)
         if session.wide:
             self._touched[group] = self._touched.get(group, 0) + 1
         if group in self._wide:
             self._touch(key, 1)
-        self._forget_overlaps(session.groups)
 
     def _leave(self, key: Key, group: str) -> None:
         session = self._sessions[key]
         if group not in session.groups:
             return
-        self._forget_overlaps(session.groups)
         if group in self._wide:
             self._touch(key, -1)
         if session.wide:
             self._touched[group] -= 1
         session.groups.discard(group)
+        self._share(group, session.groups, -1)
         members = self._members[group]
         members.discard(key)
         if not members:
@@ -193,9 +194,16 @@ class RingTable:
             self._touched.pop(group, None)
             self._marks.pop(group, None)
 
-    def _forget_overlaps(self, groups: Iterable[str]) -> None:
-        for group in groups:
-            self._overlaps.pop(group, None)
+    def _share(self, group: str, others: Iterable[str], change: int) -> None:
+        """Count one session more, or less, that is in a group and in others."""
+        for other in others:
+            for one, two in ((group, other), (other, group)):
+                shared = self._shared.setdefault(one, {})
+                shared[two] = shared.get(two, 0) + change
+                if not shared[two]:
+                    del shared[two]
+                    if not shared:
+                        del self._shared[one]
 
     # ---- packets ----
 
@@ -256,25 +264,14 @@ class RingTable:
                 self._mark_all(bundle.groups, wait)
         return wait
 
-    def _concerned(self, names: Iterable[str]) -> set[str]:
-        """Return the names by which receivers of a message may get other ones."""
-        found = set[str]()
+    def _concerned(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names by which receivers of a message may get other ones, maybe repeatedly."""
         for name in names:
+            yield name
             if name[0] != "#":
-                found |= self._around(name)
+                yield from self._shared.get(name, ())
             elif name in self._open:
-                found |= {name, *self._sessions[self._open[name]].groups}
-        return found
-
-    def _around(self, group: str) -> frozenset[str]:
-        """Return the groups that share a member with a group, itself among them."""
-        known = self._overlaps.get(group)
-        if known is None:
-            sessions = (self._sessions[key].groups for key in self._members.get(group, ()))
-            known = frozenset((group,)).union(*sessions)
-            if group in self._members:
-                self._overlaps[group] = known
-        return known
+                yield from self._sessions[self._open[name]].groups
 
     def _enter_global(self, daemon: int, bundle: Bundle, at: Wait) -> None:
         key, kind = (daemon, bundle.session), bundle.kind

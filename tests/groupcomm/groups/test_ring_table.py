@@ -1,5 +1,6 @@
 """The ring table says of each stream what the specification of locality says."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from hypothesis import example, given
@@ -154,7 +155,9 @@ def test_what_follows_a_causal_message_waits_for_what_that_waits_for() -> None:
 
 def test_a_session_that_ends_leaves_nothing_behind() -> None:
     table = table_of(frozenset({("p", "g"), ("p", "h")}))
-    before = {slot: len(getattr(table, slot)) for slot in ("_sessions", "_open", "_sent")}
+    before = {
+        slot: len(getattr(table, slot)) for slot in ("_sessions", "_open", "_sent", "_shared")
+    }
     bundle = Bundle(BundleKind.CONNECT, AGREED, 0, 1, 0, 1, (), 0, b"", 14, session=9, user="n")
     ends = Bundle(BundleKind.DISCONNECT, AGREED, 0, 1, 0, 1, (), 0, b"", 14, session=9, user="n")
     joins = Bundle(BundleKind.JOIN, AGREED, 0, 1, 0, 1, ("new",), 0, b"", 14, session=9, user="n")
@@ -176,3 +179,19 @@ def test_a_session_that_a_liar_connects_twice_changes_nothing() -> None:
     table.widen("g")
     table.narrow("g")
     assert "g" not in table._members
+
+
+class Crowd(set[tuple[int, int]]):
+    """Members that nobody may look at one by one."""
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        raise AssertionError("each member costs something")
+
+
+def test_messages_and_joins_cost_no_look_at_the_members_of_a_crowd() -> None:
+    table = table_of(frozenset({("p", "g"), ("p", "h"), ("r", "g")}))
+    table._members["g"] = Crowd(table._members["g"])
+    message, joins = Content(Kind.MESSAGE, ("g",), "p"), Content(Kind.JOIN, ("g",), "t")
+    leaves = Content(Kind.LEAVE, ("g",), "r")
+    found = follow(table, [message, joins, message, leaves, message])
+    assert found == [NOTHING, None, Wait(Stamp(20, 0)), None, Wait(Stamp(40, 0))]
