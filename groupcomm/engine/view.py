@@ -512,17 +512,18 @@ class ViewState:
                 self._forward(packet.ring, packet.number, packet.raw)
 
     def _on_headers(self, raw: bytes) -> None:
-        packets = decode_headers_untrusted(raw).packets
+        found = decode_headers_untrusted(raw)
+        packets = found.packets
         if packets[0].ring == self._own_ring:
             return  # the packet is for another ring of this site
         is_news = False
         for packet in packets:
             checks.check_data(packet, self.view)
-            is_news |= self._accept(packet, own=False)
+            is_news |= self._accept(packet, own=False, alone=found.alone)
         if is_news:
             self._forward(packets[0].ring, packets[0].number, raw)
 
-    def _accept(self, packet: DataPacket, *, own: bool) -> bool:
+    def _accept(self, packet: DataPacket, *, own: bool, alone: bool = False) -> bool:
         """Enter a packet; return False if it is here already."""
         if own and self.ring.state is not TokenState.AWAY:
             self._plausibility.check_given(packet.number)
@@ -530,13 +531,19 @@ class ViewState:
             self.counters.duplicates += 1
             return False
         if self.several:
-            self._note_use(packet)
+            if not alone:
+                self._note_use(packet)
             if packet.ring != self._own_ring:
                 self._changed.add(packet.ring)
         return True
 
     def _note_use(self, packet: DataPacket) -> None:
-        """Have notices sent often while the agreed order is used or frontiers are waited for."""
+        """Have notices sent often while the agreed order is used or frontiers are waited for.
+
+        A packet that its ring delivers alone is no use of the order: nobody waits for a promise.
+        """
+        if packet.wait is not None:
+            return
         if packet.in_agreed_order or packet.time in self.delivery.order.hurried:
             notices = self.ring.notices
             notices.agreed_at = self._now

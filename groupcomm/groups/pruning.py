@@ -101,7 +101,7 @@ class DeferredHeaders:
         numbers, packets = self._numbers, self._stream.packets
         out: list[tuple[int, bytes]] = []
         headers: list[bytes] = []
-        first = size = 0
+        first, size, alone = 0, 0, True
         while numbers and numbers[0] <= everywhere:
             number = heappop(numbers)
             packet = packets.get(number)
@@ -109,14 +109,15 @@ class DeferredHeaders:
                 continue  # it was forgotten: another daemon of the ring has sent its header
             header = packet.header()
             if headers and size + len(header) + HEADER_EXTRA_BYTES > self._room:
-                out.append((first, encode_headers(self._key, headers)))
+                out.append((first, encode_headers(self._key, headers, alone=alone)))
                 headers = []
             if not headers:
-                first, size = number, 0
+                first, size, alone = number, 0, True
+            alone &= packet.wait is not None or not packet.in_agreed_order
             headers.append(header)
             size += len(header) + HEADER_EXTRA_BYTES
         if headers:
-            out.append((first, encode_headers(self._key, headers)))
+            out.append((first, encode_headers(self._key, headers, alone=alone)))
         return out
 
     def form_for_other_ring(self, packet: DataPacket) -> bytes | None:

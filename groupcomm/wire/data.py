@@ -222,6 +222,9 @@ def _check_data(kind: int, flags: int, number: int, previous: int, reference: in
 # ---- headers ----
 
 _LENGTH = struct.Struct("!H")
+_ALONE: Final = 1 << 15
+"""A bit of the number of headers."""
+
 _HEADERS_KIND: Final = bytes((PacketKind.HEADERS,))
 _DATA_KIND: Final = bytes((PacketKind.DATA,))
 
@@ -238,18 +241,21 @@ class HeadersPacket(msgspec.Struct, eq=False, kw_only=True):
 
     Attributes:
         packets: the headers, of one ring, by rising numbers; at least one.
+        alone: whether their ring delivers all agreed ones alone: others need not hurry to promise.
     """
 
     packets: list[DataPacket]
+    alone: bool = False
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""
-        return encode_headers(key, [packet.encode(key) for packet in self.packets])
+        headers = [packet.encode(key) for packet in self.packets]
+        return encode_headers(key, headers, alone=self.alone)
 
 
-def encode_headers(key: bytes, headers: Sequence[bytes]) -> bytes:
+def encode_headers(key: bytes, headers: Sequence[bytes], *, alone: bool) -> bytes:
     """Return the packet with these headers, each a whole data packet of at most 65,535 bytes."""
-    parts = [_HEADERS_KIND, key, _COUNT.pack(len(headers))]
+    parts = [_HEADERS_KIND, key, _COUNT.pack(len(headers) | alone * _ALONE)]
     for header in headers:
         parts += (_LENGTH.pack(len(header) - HEAD_BYTES), header[HEAD_BYTES:])
     return b"".join(parts)
@@ -278,9 +284,9 @@ def decode_headers_untrusted(raw: bytes) -> HeadersPacket:
         _check_header(packet, packets)
         packets.append(packet)
         offset = end
-    if len(packets) != count:
+    if len(packets) != count & ~_ALONE:
         raise BadDatagram("count", f"{len(packets)} headers where {count} are named")
-    return HeadersPacket(packets=packets)
+    return HeadersPacket(packets=packets, alone=bool(count & _ALONE))
 
 
 def _check_header(packet: DataPacket, before: list[DataPacket]) -> None:

@@ -133,7 +133,8 @@ def _unreliable(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
 
 def _headers(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
     found = decode_headers_untrusted(raw)
-    return {"headers": [_fields_of_data(each) for each in found.packets]}, found.encode(key)
+    fields = {"headers": [_fields_of_data(each) for each in found.packets], "alone": found.alone}
+    return fields, found.encode(key)
 
 
 def _token(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
@@ -404,6 +405,11 @@ PACKETS: Final = Family(
             "headers",
             "Two headers of one ring.",
             HeadersPacket(packets=[decode_data_untrusted(_header(n)) for n in (9, 11)]).encode(KEY),
+        ),
+        Example(
+            "headers of local packets",
+            "One header; its ring delivers it alone.",
+            HeadersPacket(packets=[decode_data_untrusted(_header(9))], alone=True).encode(KEY),
         ),
         Example("hello", "A challenge that is an answer as well.", _HELLO.encode()),
         Example(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from groupcomm.clocks.stamp import Stamp
+from groupcomm.engine.view import ViewState
 from groupcomm.events import Message, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
@@ -13,6 +14,7 @@ from groupcomm.sim.faults.partitions import between
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options, plain_settings
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.horizon import HorizonNotice
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 DELAY_S = 0.05
@@ -117,6 +119,31 @@ def test_what_follows_a_leave_waits_for_it_and_does_not_go_to_who_has_left() -> 
     other.multicast(["new"], b"without", level=AGREED)
     halls.checked.finish()
     assert (halls.got(one), halls.got(other)) == ([], [b"without"])
+
+
+@pytest.mark.parametrize("group", ["own", "all"])
+def test_what_a_site_delivers_alone_has_no_site_send_notices(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notices: list[HorizonNotice] = []
+    announce: Callable[[ViewState, HorizonNotice], None] = ViewState.announce
+
+    def note(self: ViewState, notice: HorizonNotice) -> None:
+        notices.append(notice)
+        announce(self, notice)
+
+    monkeypatch.setattr(ViewState, "announce", note)
+    halls = Halls(wide=True)
+    sender = halls.here[1]
+    sender.join("own")
+    halls.cluster.run(10.0)  # the joins are forgotten
+    notices.clear()
+    for number in range(200):
+        halls.send(sender, group, b"%d" % number)
+        halls.cluster.run(SOON_S)
+    assert {notice.ring for notice in notices} == {0, 1}
+    assert len(notices) < 50 if group == "own" else len(notices) > 250
+    halls.checked.finish()
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])

@@ -218,7 +218,7 @@ def header_packets(draw: st.DrawFn) -> HeadersPacket:
         packet.ring = ring
         packet.number = min(max(before.number + 1, packet.number), 2**64 - 1)
     numbers = [packet.number for packet in packets]
-    return HeadersPacket(packets=packets[: len(set(numbers))])
+    return HeadersPacket(packets=packets[: len(set(numbers))], alone=draw(st.booleans()))
 
 
 def example_headers() -> HeadersPacket:
