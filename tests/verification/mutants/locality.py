@@ -15,15 +15,15 @@ from groupcomm.wire.data import DataPacket
 from tests.verification.mutants.mutant import Right, site_mutant
 
 
-@site_mutant((Subscriptions, "_withhold"))
+@site_mutant((Subscriptions, "_lacks"))
 def sends_without_a_right(_right: Right) -> Right:
     """A message for another ring gets its number though that ring's clock is not known to have
     passed the mark."""
 
-    def withhold(_self: Subscriptions, _bundle: Bundle) -> bool:
-        return False
+    def lacks(_self: Subscriptions, _bundle: Bundle) -> list[str]:
+        return []
 
-    return withhold
+    return lacks
 
 
 @site_mutant((ReportedFrontier, "least"))

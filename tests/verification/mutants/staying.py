@@ -6,7 +6,7 @@ from groupcomm.engine.backlog import Subscriptions
 from groupcomm.engine.delivery import Delivery
 from groupcomm.groups.pruning import DeferredHeaders, Reach
 from groupcomm.stream.packer import Packer, Source
-from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket
 from tests.verification.mutants.mutant import Right, site_mutant
 
@@ -54,14 +54,14 @@ class _ByTable(Reach):
         return any(member.daemon not in self._ring_daemons for member in members)
 
 
-@site_mutant((Subscriptions, "_waits_to_join"))
-def join_before_all_know(_right: Right) -> Right:
+@site_mutant((Subscriptions, "_must_wait"))
+def join_before_all_know(right: Right) -> Right:
     """A join gets its number though others do not know yet that its daemon wants the group."""
 
-    def waits(_self: Subscriptions, _bundle: Bundle) -> bool:
-        return False
+    def must_wait(self: Subscriptions, bundle: Bundle) -> bool:
+        return bundle.kind != BundleKind.JOIN and bool(right(self, bundle))
 
-    return waits
+    return must_wait
 
 
 @site_mutant((Packer, "_pop_bundles"))
