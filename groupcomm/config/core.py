@@ -167,8 +167,9 @@ class CoreConfig:
         segmented_limit: the bytes of a packet that may travel in segments, before sealing, in views
             of one ring whose daemons all join segments; 0: no packet does.
         most_rings: the most rings of a view, and so the most sites; tests lower it.
-        few_daemons: up to so many daemons, joins are passed on at once and messages about views are
-            said in full, which is quicker; with more, what that costs counts. Tests lower it.
+        few_daemons: up to so many daemons, joins are passed on at once, messages about views are
+            said in full, and horizon notices go to all; with more, what that costs counts. Tests
+            lower it.
         site_names: the names of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
         leave_timeout_s: after this time a daemon leaves even if it could not do so in order.
@@ -239,6 +240,11 @@ class CoreConfig:
     def daemons(self) -> tuple[str, ...]:
         """Return the names of all listed daemons, sorted."""
         return tuple(sorted(name for site in self.sites for name in site))
+
+    @property
+    def is_large(self) -> bool:
+        """Return whether there are so many daemons that few messages count for more than time."""
+        return len(self.daemons) > self.few_daemons
 
     def site_of(self, name: str) -> tuple[str, ...]:
         """Return the daemons of the site of a daemon; of one that is not listed, only itself."""

@@ -88,6 +88,9 @@ SHORT_ROWS: Final = 1 << 7
 LOCALITY: Final = 1 << 8
 """The feature of daemons that have a right to send to other rings, whose own messages are local."""
 
+ADDRESSED: Final = 1 << 9
+"""The feature of daemons that read horizon notices to some rings, and of the shared tree."""
+
 SPOKEN: Final = Versions(
     lowest=1,
     highest=PACKED,
@@ -99,7 +102,8 @@ SPOKEN: Final = Versions(
     | VOTES
     | DIGESTS
     | SHORT_ROWS
-    | LOCALITY,
+    | LOCALITY
+    | ADDRESSED,
 )
 """The versions and features of this release."""
 
@@ -113,6 +117,7 @@ FEATURES: Final[Mapping[int, str]] = {
     DIGESTS: "digests",
     SHORT_ROWS: "short-rows",
     LOCALITY: "locality",
+    ADDRESSED: "addressed",
 }
 """The names of features, by their bits."""
 

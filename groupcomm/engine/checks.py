@@ -108,9 +108,12 @@ def check_request(request: TokenRequest, view: View) -> None:
 def check_horizon(notice: HorizonNotice, view: View) -> None:
     """Raise ProtocolViolation unless a horizon notice is of, and about, rings of the view."""
     rings = len(view.rings)
-    if notice.ring >= rings or (notice.held and notice.held[-1][0] >= rings):
+    named = notice.ring >= rings or (notice.held and notice.held[-1][0] >= rings)
+    if named or notice.targets >> rings:
         raise ProtocolViolation(
-            "horizon", f"ring {notice.ring} or one of {notice.held} is not in the view"
+            "horizon",
+            f"ring {notice.ring}, one of {notice.held} or of the bits {notice.targets:#x} is not in"
+            " the view",
         )
 
 

@@ -16,7 +16,7 @@ import attrs
 from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster
-from groupcomm.config.versions import LOCALITY, READERS
+from groupcomm.config.versions import ADDRESSED, LOCALITY, READERS
 from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
@@ -25,6 +25,7 @@ from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.frozen_view import FrozenView
 from groupcomm.engine.leaving import LeaveProgress
 from groupcomm.engine.parts import Parts
+from groupcomm.engine.waiting_rings import WaitingRings
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.groups.carried import OwnAnnouncement
@@ -36,6 +37,8 @@ from groupcomm.link.routes import Routes
 from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.states import MembershipState
 from groupcomm.metrics import metric
+from groupcomm.ring.addressed_notices import AddressedNotices
+from groupcomm.ring.horizon_notices import HorizonNotices, NoticeSchedule
 from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
@@ -170,7 +173,7 @@ class ViewState:
         self._plausibility = Plausibility(view, me, self.ring, self.delivery, self._latest)
         # The latest notice of each ring. A site hears the multicasts of all its rings, so without
         # this notices would be forwarded in circles. Of packets the streams know the first ones.
-        self._noticed = [(0, 0, 0)] * len(view.rings)
+        self._noticed, self._shared_noticed = ([(0, 0, 0)] * len(view.rings) for _ in range(2))
         self._handlers = self._by_kind()
         self._sender = me  # index of the daemon that has sent the packet being processed
         self._now = self.deadline = now
@@ -202,10 +205,24 @@ class ViewState:
         )
 
     def _make_ring(self, entered: frozenset[int], now: float) -> Ring:
+        view, timing = self.view, self._config.timing
+        notices = NoticeSchedule(timing, view.longest_delay_s, now)
+        rings = len(view.rings)
+        # Which rings wait for notices; None if notices go to all, as in small clusters.
+        self._waiting: WaitingRings | None = None
+        if self._config.is_large and rings > 2 and view.versions.features & ADDRESSED:
+            notices = addressed = AddressedNotices(
+                timing, view.longest_delay_s, now, rings=rings, own=self._own_ring
+            )
+            self._waiting = WaitingRings(view, self._me, self.delivery.wanted, addressed)
+        self._horizons = HorizonNotices(
+            view, self._me, timing, clock=self.clock, context=self, notices=notices
+        )
         return Ring(
-            self.view,
+            view,
             self._me,
             self._config,
+            horizons=self._horizons,
             streams=self.streams,
             clock=self.clock,
             packer=self._packer,
@@ -544,7 +561,12 @@ class ViewState:
         """
         if packet.wait is not None:
             return
-        if packet.in_agreed_order or packet.time in self.delivery.order.hurried:
+        hurried = packet.time in self.delivery.order.hurried
+        if self._waiting is not None:
+            by_all = hurried or (packet.in_agreed_order and not self.delivery.complete)
+            early = packet.number > self.streams[packet.ring].held
+            self._waiting.note(packet, self._now, by_all=by_all, early=early)
+        elif packet.in_agreed_order or hurried:
             notices = self.ring.notices
             notices.agreed_at = self._now
             if packet.ring != self._own_ring and packet.time > notices.foreign_time:
@@ -599,7 +621,11 @@ class ViewState:
         self.delivery.receive_horizon(ring, notice.horizon, notice.upto)
         self.delivery.receive_frontier(ring, notice.frontier)
         if ring == self._own_ring:
-            own.notices.issued(self._now, notice.frontier, notice.horizon)
+            own.notices.issued(
+                self._now, notice.frontier, notice.horizon, notice.targets, shared=notice.shared
+            )
+            if self._waiting is not None:
+                self._horizons.report.note_reported(notice.held)
         else:
             own.flow.on_held_remotely(ring, notice.held_of(self._own_ring), self._now)
             if notice.unsettled:
@@ -607,9 +633,10 @@ class ViewState:
             if stream.known > stream.held:
                 self._changed.add(ring)
         key = (notice.horizon, notice.upto, notice.frontier)
-        if key > self._noticed[ring]:
-            self._noticed[ring] = key
-            self._forwarding.forward_notice(ring, notice.encode(), self._now)
+        noticed = self._shared_noticed if notice.shared else self._noticed
+        if key > noticed[ring]:
+            noticed[ring] = key
+            self._forwarding.forward_notice(notice, self._now)
 
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
@@ -680,5 +707,5 @@ class ViewState:
 
     def announce(self, notice: HorizonNotice) -> None:
         """Send a notice to the ring, and towards every other one."""
-        for packet in self._forwarding.announce(notice.encode(), self._now):
+        for packet in self._forwarding.announce(notice, self._now):
             self.send(RING, packet)

@@ -55,6 +55,10 @@ class Reach:
             if not daemons:
                 del self._remote_subscribers[group]
 
+    def subscribers(self, group: str) -> Iterable[int]:
+        """Return the daemons of other rings that want the messages to a group."""
+        return self._remote_subscribers.get(group, ())
+
     def is_local_only(self, bundle: Bundle) -> bool:
         """Return whether a bundle of messages has no recipient outside this ring."""
         return bundle.kind <= _FRAGMENT and not any(map(self.leaves, bundle.groups))

@@ -17,6 +17,7 @@ from groupcomm.link.queue import NoticeQueue, Queued
 from groupcomm.link.routes import Routes
 from groupcomm.stream.stream import Gaps, Stream
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.link import Acknowledgement, LinkPacket, ResendRequest
 
 RESEND_BYTES = 256 * 1024
@@ -31,6 +32,10 @@ PATIENCE = 3
 HOLD_PART = 16
 """A notice of another ring waits for further ones at most the longest delay divided by this, and no
 longer than the least interval between two notices of one ring."""
+
+MEETING_PART = 4
+"""A notice of the shared tree waits for others this part of the interval between two of a ring, at
+each of the few steps on its way."""
 
 IN_VAIN_TIMEOUTS = 3
 """Token timeouts, and once the longest delay, for which a packet is sent in vain before its link
@@ -56,9 +61,11 @@ class Forwarding:
         "_into_ring",
         "_key",
         "_me",
+        "_meeting_s",
         "_onward",
         "_own_ring",
         "_repair_s",
+        "_routes",
         "_streams",
         "_upstream",
         "deadline",
@@ -72,8 +79,7 @@ class Forwarding:
         self._me = me
         self._own_ring = view.ring_of[me]
         self._streams = streams
-        self._onward = routes.onward
-        self._upstream = routes.upstream
+        self._use(routes)
         there_and_back_s = 2 * view.longest_delay_s
         self._in_vain_s = IN_VAIN_TIMEOUTS * timing.token_timeout_s + view.longest_delay_s
         self._repair_s = there_and_back_s + timing.token_retransmit_s
@@ -84,6 +90,7 @@ class Forwarding:
         }
         self._into_ring = NoticeQueue(view.key, view.packet_limit)
         self._hold_s = min(timing.horizon_interval_min_s, view.longest_delay_s / HOLD_PART)
+        self._meeting_s = timing.rest_interval_s / MEETING_PART
         self._gaps = self._watch(routes, PATIENCE * self._repair_s)
         self._gaps_due = inf
         self.deadline = min((link.deadline for link in self.links.values()), default=inf)
@@ -94,14 +101,16 @@ class Forwarding:
             for origin in sorted(routes.entered)
         ]
 
+    def _use(self, routes: Routes) -> None:
+        self._routes, self._onward, self._upstream = routes, routes.onward, routes.upstream
+
     def reroute(self, routes: Routes, now: float) -> None:
         """Use other routes from now on; packets in flight on the old ones may be lost."""
         used = _links_of(self._onward) & _links_of(routes.onward)
         for end, link in self.links.items():
             if end not in used:  # it was down meanwhile, so its attempts say nothing
                 link.in_flight.in_vain.clear()
-        self._onward = routes.onward
-        self._upstream = routes.upstream
+        self._use(routes)
         self._gaps = self._watch(routes, self._repair_s)
         for origin in routes.entered:
             self.update_gaps(origin, now)
@@ -128,26 +137,44 @@ class Forwarding:
                 self.deadline = -inf
         return into_ring
 
-    def announce(self, encoded: bytes, now: float) -> list[bytes]:
+    def announce(self, notice: HorizonNotice, now: float) -> list[bytes]:
         """Send a notice of this ring, issued here; return the packets for the ring."""
-        self.forward_notice(self._own_ring, encoded, now)
-        self._into_ring.add(self._own_ring, encoded, now)
+        self.forward_notice(notice, now)
+        self._into_ring.add(notice, notice.encode(), now)
         return self._into_ring.pop_due(now)
 
-    def forward_notice(self, ring: int, encoded: bytes, now: float) -> None:
-        """Send on the notice of a ring.
+    def forward_notice(self, notice: HorizonNotice, now: float) -> None:
+        """Send on the notice of a ring, to where its targets are.
 
         Over links the notice of another ring waits a moment, to leave together with others. It goes
-        into this ring at once, or a token that collects frontiers would overtake it.
+        into this ring at once, or a token that collects frontiers would overtake it. One of the
+        shared tree waits longer at each step, as nobody waits for it.
         """
+        ring, targets, encoded = notice.ring, notice.targets, notice.encode()
+        if notice.shared:
+            self._meet(notice, encoded, now)
+            return
         due = now if ring == self._own_ring else now + self._hold_s
-        for destination in self._onward[ring]:
+        reached_by = self._routes.reached[ring]
+        for destination, reached in zip(self._onward[ring], reached_by, strict=True):
+            if targets and not targets & reached:
+                continue
             if destination == RING:
-                self._into_ring.add(ring, encoded, now)
+                self._into_ring.add(notice, encoded, now)
                 self.deadline = -inf
             else:
-                self.links[destination].send_notice(ring, encoded, due)
+                self.links[destination].send_notice(notice, encoded, due)
                 self.deadline = min(self.deadline, due)
+
+    def _meet(self, notice: HorizonNotice, encoded: bytes, now: float) -> None:
+        """Send on a notice along the shared tree, together with those that come meanwhile."""
+        due = now if notice.ring == self._own_ring else now + self._meeting_s
+        for destination in self._routes.shared.onward[notice.ring]:
+            if destination == RING:
+                self._into_ring.add(notice, encoded, due)
+            else:
+                self.links[destination].send_notice(notice, encoded, due)
+            self.deadline = min(self.deadline, due)
 
     # ---- packets that never arrive ----
 

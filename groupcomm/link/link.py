@@ -20,6 +20,7 @@ from groupcomm.link.congestion import GRANULARITY_S, Bandwidth, RoundTrip
 from groupcomm.link.path_mtu import PathMtu, Reassembly, cut
 from groupcomm.link.queue import FairQueue, NoticeQueue, Queued
 from groupcomm.metrics import metric
+from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.link import (
     LINK_BYTES,
     PROBE_BYTES,
@@ -171,9 +172,9 @@ class Link:
             self.send(queued.origin, queued.number, queued.packet)
         self.deadline = -inf
 
-    def send_notice(self, ring: int, encoded: bytes, due: float) -> None:
+    def send_notice(self, notice: HorizonNotice, encoded: bytes, due: float) -> None:
         """Send the notice of a ring, ahead of packets, at `due` at the latest."""
-        self.notices.add(ring, encoded, due)
+        self.notices.add(notice, encoded, due)
         self.deadline = min(self.deadline, due)
 
     # ---- packets that arrive ----

@@ -9,7 +9,12 @@ from collections import deque
 from math import inf
 from typing import Final, NamedTuple
 
-from groupcomm.wire.horizon import HORIZON_HEAD_BYTES, horizon_packet
+from groupcomm.wire.horizon import (
+    HORIZON_HEAD_BYTES,
+    HorizonNotice,
+    add_targets,
+    horizon_packet,
+)
 from groupcomm.wire.link import LINK_BYTES, LINK_FRAGMENT_BYTES, PROBE_BYTES, LinkFragment
 
 MOST_DROPPABLE_BYTES: Final = 256 * 1024
@@ -115,7 +120,8 @@ class FairQueue:
 class NoticeQueue:
     """The horizon notices that wait for one link, or for this ring; they leave in few packets.
 
-    Only the newest notice of each ring is of use, so it replaces an older one that waits.
+    Only the newest notice of each ring is of use, so it replaces an older one that waits, and goes
+    to the rings of both.
 
     Attributes:
         due: the time at which the notices leave; inf if none waits.
@@ -126,12 +132,16 @@ class NoticeQueue:
     def __init__(self, key: bytes, packet_limit: int) -> None:
         self._key = key
         self._room = packet_limit - HORIZON_HEAD_BYTES
-        self._encoded: dict[int, bytes] = {}  # the encoded notice of each ring
+        # The encoded notice of each ring, that to some rings and that of the shared tree.
+        self._encoded: dict[tuple[int, bool], bytes] = {}
         self.due = inf
 
-    def add(self, ring: int, encoded: bytes, due: float) -> None:
-        """Queue the notice of a ring, to leave at `due` at the latest."""
-        self._encoded[ring] = encoded
+    def add(self, notice: HorizonNotice, encoded: bytes, due: float) -> None:
+        """Queue a notice, to leave at `due` at the latest."""
+        place = notice.ring, notice.shared
+        if notice.targets and (older := self._encoded.get(place)):
+            encoded = add_targets(encoded, older)
+        self._encoded[place] = encoded
         self.due = min(self.due, due)
 
     def pop_due(self, now: float) -> list[bytes]:

@@ -8,6 +8,7 @@ change while the view lasts change the trees at all daemons at the same place of
 
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
+from math import inf
 
 from groupcomm.config.view import RING, View
 
@@ -17,12 +18,14 @@ class Routes:
 
     Attributes:
         onward: for each origin the targets of a packet that is seen here first: RING, or daemons.
+        reached: for each origin, and in the order of its targets, the rings that its packets reach
+            by way of each, as bits.
         upstream: per origin, the daemon that sends its packets here over a link; None if another
             daemon of this ring receives them first, or if this ring is the origin.
         depth: the most links that a packet crosses from any ring to any other.
     """
 
-    __slots__ = ("depth", "onward", "upstream")
+    __slots__ = ("_me", "_middle", "_shared", "_view", "depth", "onward", "reached", "upstream")
 
     def __init__(
         self,
@@ -41,25 +44,49 @@ class Routes:
         """
         links = view.links if links is None else links
         delays_us = (view.delays_us if delays_us is None else delays_us) or (0,) * len(view.links)
+        self._view, self._me = view, me
+        self._shared: Routes | None = None
         lengths = dict(zip(view.links, delays_us, strict=True))
         own = view.ring_of[me]
         self.onward: list[tuple[int, ...]] = []
+        self.reached: list[tuple[int, ...]] = []
         self.upstream: list[int | None] = []
-        self.depth = 0
+        self.depth, nearest = 0, inf
+        usable = {pair: lengths[pair] for pair in links}
         for origin in range(len(view.rings)):
             onward: list[int] = []
+            reached: list[int] = []
             upstream: int | None = None
-            parents, depth = _tree(view, {pair: lengths[pair] for pair in links}, origin)
+            parents, depth, farthest = _tree(view, usable, origin)
             self.depth = max(self.depth, depth)
+            if farthest < nearest:
+                nearest = farthest
+                self._middle = [(min(pair), max(pair)) for _, *pair in parents.values()]
+            beyond = _beyond(parents, len(view.rings))
+            by_ring = beyond[own]  # by this ring: itself, and all but what is sent on from here
             for ring, (parent, near, here) in parents.items():
                 if parent == own and near == me:
                     onward.append(here)
+                    reached.append(beyond[ring])
+                    by_ring &= ~beyond[ring]
                 if ring == own and here == me:
                     upstream = near
-                    if len(view.rings[own]) > 1:
-                        onward.insert(0, RING)
+            if upstream is not None and len(view.rings[own]) > 1:
+                onward.insert(0, RING)
+                reached.insert(0, by_ring)
             self.onward.append(tuple(onward))
+            self.reached.append(tuple(reached))
             self.upstream.append(upstream)
+
+    @property
+    def shared(self) -> "Routes":
+        """Return the routes over the links of one tree alone, which all origins share.
+
+        It is the tree of the ring from which the farthest one is nearest, of several the first.
+        """
+        if self._shared is None:
+            self._shared = Routes(self._view, self._me, self._middle)
+        return self._shared
 
     @property
     def entered(self) -> frozenset[int]:
@@ -69,8 +96,9 @@ class Routes:
 
 def _tree(
     view: View, usable: Mapping[tuple[int, int], int], origin: int
-) -> tuple[dict[int, tuple[int, int, int]], int]:
-    """Return per ring but the root (parent ring, the daemon there, the daemon here); the depth.
+) -> tuple[dict[int, tuple[int, int, int]], int, int]:
+    """Return per ring but the root (parent ring, the daemon there, the daemon here), the nearest
+    rings first; the depth; and the length of the way to the farthest ring.
 
     Dijkstra's algorithm. Each link counts a microsecond more than its delay, so of two equal paths
     the one over fewer links is taken.
@@ -83,13 +111,22 @@ def _tree(
     depths: dict[int, int] = {}
     parents: dict[int, tuple[int, int, int]] = {}
     edge = [(0, 0, origin, (origin, 0, 0))]  # (length, depth, ring, how it is reached)
+    farthest = 0
     while edge:
         length, depth, ring, parent = heappop(edge)
         if ring in depths:
             continue
-        depths[ring], parents[ring] = depth, parent
+        depths[ring], parents[ring], farthest = depth, parent, length
         for child, here, there, step in near[ring]:
             if child not in depths:
                 heappush(edge, (length + step, depth + 1, child, (ring, here, there)))
     del parents[origin]
-    return parents, max(depths.values())
+    return parents, max(depths.values()), farthest
+
+
+def _beyond(parents: Mapping[int, tuple[int, int, int]], rings: int) -> list[int]:
+    """Return for each ring the bits of itself and of all that are reached by way of it."""
+    beyond = [1 << ring for ring in range(rings)]
+    for ring in reversed(list(parents)):  # the farthest first
+        beyond[parents[ring][0]] |= beyond[ring]
+    return beyond

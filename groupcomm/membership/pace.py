@@ -18,7 +18,7 @@ MOST_CROWDS: Final = 4.0
 
 def are_few(config: CoreConfig) -> bool:
     """Return whether there are so few daemons that short times count for more than few messages."""
-    return len(config.daemons) <= config.few_daemons
+    return not config.is_large
 
 
 def crowd_of(config: CoreConfig) -> float:

@@ -6,6 +6,7 @@ In silence they come only until every packet is forgotten.
 """
 
 from math import inf
+from typing import NamedTuple
 
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import Timing
@@ -22,6 +23,20 @@ NEAR_S = 0.008
 notice of a series would."""
 
 
+class Due(NamedTuple):
+    """The next notice of a ring.
+
+    Attributes:
+        at: when it is due; inf if none is.
+        targets: the rings that it is for, as bits; 0: it is for all.
+        shared: whether it goes along the tree that all rings share.
+    """
+
+    at: float
+    targets: int = 0
+    shared: bool = False
+
+
 class NoticeSchedule:
     """The time of the next horizon notice of a ring, as one of its daemons knows it.
 
@@ -32,7 +47,10 @@ class NoticeSchedule:
         announced: the highest horizon in a notice of the ring.
         announced_frontier: the highest frontier in a notice of the ring.
         asked: whether another ring misses packets, or maybe a notice of this ring.
+        all_holdings_each: the rest intervals from a notice of everything held to the next one.
     """
+
+    all_holdings_each = 1
 
     __slots__ = (
         "_interval_s",
@@ -58,29 +76,29 @@ class NoticeSchedule:
         self.agreed_at = -inf
         self.asked = False
 
-    def due_at(
-        self, now: float, *, safe_waits: bool, holds_packets: bool, holds_more: bool
-    ) -> float:
-        """Return the time of the next notice, maybe past; inf if none is owed.
+    def next_due(
+        self, now: float, *, safe_waits: bool, holds_packets: bool, holds_more: int
+    ) -> Due:
+        """Return when the next notice is due, maybe in the past, and to which rings.
 
         Args:
             now: seconds.
             safe_waits: whether a SAFE packet waits that the ring's frontier has passed since the
                 last notice.
             holds_packets: whether some packet is not yet forgotten.
-            holds_more: whether senders of another ring will soon wait for this ring's report.
+            holds_more: the rings, as bits, whose senders will soon wait for this ring's report.
         """
         timing = self._timing
         if safe_waits or holds_more:
-            return self.last_at + timing.horizon_interval_min_s
+            return Due(self.last_at + timing.horizon_interval_min_s)
         if self._near:
             if self.foreign_time > self.announced:
-                return self.last_at + timing.horizon_interval_min_s
+                return Due(self.last_at + timing.horizon_interval_min_s)
         elif now - self.agreed_at <= timing.agreed_memory_s:
-            return self.last_at + self._interval_s
+            return Due(self.last_at + self._interval_s)
         if holds_packets or self.asked:
-            return self.last_at + timing.rest_interval_s
-        return inf
+            return Due(self.last_at + timing.rest_interval_s)
+        return Due(inf)
 
     def missed_at(self) -> float:
         """Return the time at which a daemon that holds packets doubts that notices still come.
@@ -90,7 +108,9 @@ class NoticeSchedule:
         """
         return self.last_at + 2 * self._timing.rest_interval_s
 
-    def issued(self, now: float, frontier: int, horizon: int) -> None:
+    def issued(
+        self, now: float, frontier: int, horizon: int, targets: int = 0, *, shared: bool = False
+    ) -> None:
         """Note that this daemon or another one of the ring has sent a notice of the ring."""
         self.announced = max(self.announced, horizon)
         self.last_at = now
@@ -102,7 +122,8 @@ class HoldingsReport:
     """The numbers held by the ring that notices must report; most streams have nothing new.
 
     A notice may be lost, so each number is reported in several. All numbers are reported now and
-    then, and by each daemon that begins to issue notices.
+    then, and by each daemon that begins to issue notices. A notice to some rings reports the
+    streams of these.
     """
 
     __slots__ = ("_all_at", "_all_interval_s", "_held", "_left")
@@ -114,19 +135,31 @@ class HoldingsReport:
         self._held = [0] * rings
         self._left = [0] * rings  # the notices that still have to report each number
 
-    def lags(self, held: list[int], packets: int) -> bool:
-        """Return whether of some stream at least `packets` more are held than was reported."""
-        return any(now - told >= packets for told, now in zip(self._held, held, strict=True))
+    def lagging(self, held: list[int], packets: int) -> int:
+        """Return the rings, as bits, of whose streams `packets` more are held than was reported."""
+        told = self._held
+        return sum(1 << ring for ring, now in enumerate(held) if now - told[ring] >= packets)
 
-    def pop_next(self, held: list[int], now: float) -> list[tuple[int, int]]:
+    def note_reported(self, held: list[tuple[int, int]]) -> None:
+        """Note what another daemon of the ring has reported."""
+        for ring, number in held:
+            if number > self._held[ring]:
+                self._held[ring], self._left[ring] = number, REPEATS
+            self._left[ring] = max(0, self._left[ring] - 1)
+
+    def pop_next(self, held: list[int], now: float, targets: int = 0) -> list[tuple[int, int]]:
         """Return the numbers that the next notice reports: (ring, number), by rising ring."""
         for ring, number in enumerate(held):
-            if number != self._held[ring]:
+            if number != self._held[ring] and (not targets or targets >> ring & 1):
                 self._held[ring], self._left[ring] = number, REPEATS
-        if now >= self._all_at + self._all_interval_s:
+        if not targets and now >= self._all_at + self._all_interval_s:
             self._all_at = now
             return list(enumerate(held))
-        reported = [(ring, held[ring]) for ring, left in enumerate(self._left) if left]
+        reported = [
+            (ring, held[ring])
+            for ring, left in enumerate(self._left)
+            if left and (not targets or targets >> ring & 1)
+        ]
         for ring, _ in reported:
             self._left[ring] -= 1
         return reported
@@ -139,6 +172,7 @@ class HorizonNotices:
         horizon_at: the time at which the next horizon notice is due, as last computed; inf with one
             ring.
         notices: the schedule of horizon notices.
+        report: the numbers held that notices report.
         report_after: the number of new packets of another ring's stream after which a notice is
             due.
     """
@@ -146,10 +180,11 @@ class HorizonNotices:
     __slots__ = (
         "_clock",
         "_context",
-        "_report",
+        "_next",
         "_ring",
         "horizon_at",
         "notices",
+        "report",
         "report_after",
     )
 
@@ -161,14 +196,16 @@ class HorizonNotices:
         *,
         clock: RingClock,
         context: RingContext,
-        now: float,
+        notices: NoticeSchedule,
     ) -> None:
         self._ring = view.ring_of[me]
         self.report_after = report_after(view.packet_limit)
-        self._report = HoldingsReport(len(view.rings), timing.rest_interval_s)
+        every = timing.rest_interval_s * notices.all_holdings_each
+        self.report = HoldingsReport(len(view.rings), every)
         self._clock = clock
         self._context = context
-        self.notices = NoticeSchedule(timing, view.longest_delay_s, now)
+        self.notices = notices
+        self._next = Due(inf)
         self.horizon_at = inf
 
     def horizon_if_due(self, last: int, held: list[int], frontier: int, now: float) -> None:
@@ -181,26 +218,32 @@ class HorizonNotices:
             now: seconds.
         """
         self._schedule(held, frontier, now)
-        if self.horizon_at > now:
-            return
+        while self.horizon_at <= now:
+            self._issue(last, held, frontier, now)
+            self._schedule(held, frontier, now)
+
+    def _issue(self, last: int, held: list[int], frontier: int, now: float) -> None:
         horizon = self._clock.promise(now, above=self.notices.announced)
+        _, targets, shared = self._next
         notice = HorizonNotice(
             ring=self._ring,
             horizon=horizon,
             upto=last,
             frontier=frontier,
             unsettled=self._context.holds_packets,
-            held=self._report.pop_next(held, now),
+            held=self.report.pop_next(held, now, targets),
+            targets=targets,
+            shared=shared,
         )
-        self.notices.issued(now, frontier, horizon)
-        self._schedule(held, frontier, now)
+        self.notices.issued(now, frontier, horizon, targets, shared=shared)
         self._context.promise(horizon, last)
         self._context.announce(notice)
 
     def _schedule(self, held: list[int], frontier: int, now: float) -> None:
-        self.horizon_at = self.notices.due_at(
+        self._next = self.notices.next_due(
             now,
             safe_waits=self._context.safe_waits(self.notices.announced_frontier, frontier),
             holds_packets=self._context.holds_packets,
-            holds_more=self._report.lags(held, self.report_after),
+            holds_more=self.report.lagging(held, self.report_after),
         )
+        self.horizon_at = self._next.at

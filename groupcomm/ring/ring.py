@@ -144,6 +144,7 @@ class Ring:
         packer: Packer,
         gaps: list[Gaps],
         entered: frozenset[int],
+        horizons: HorizonNotices,
         context: RingContext,
         now: float,
     ) -> None:
@@ -161,8 +162,7 @@ class Ring:
         self._stream = streams[self._ring]
         timing, self._rest_interval_s = config.timing, config.timing.rest_interval_s
         self.reception = Reception(self._members, me, streams, timing)
-        self._horizons = HorizonNotices(view, me, timing, clock=clock, context=context, now=now)
-        self.notices = self._horizons.notices
+        self._horizons, self.notices = horizons, horizons.notices
         self.flow = FlowControl(config, view, self._stream, context.packet_size)
         self.monitor = TokenMonitor(
             self._ring,

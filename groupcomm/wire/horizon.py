@@ -2,9 +2,10 @@
 
 ::
 
-    notices u8 (1 to 64), by rising ring; each
-        ring u16, horizon u64, upto u64, frontier u64, unsettled u8 (0 or 1)
-        held u8, by rising ring: ring u8, number u64
+    notices u8 (1 to 128), by rising ring, one of the shared tree after others; each
+        ring u16, horizon u64, upto u64, frontier u64, flags u8, held u8
+        with the flag ADDRESSED: bytes u8, then that many, the first not 0: bits of rings
+        held times, by rising ring: ring u8, number u64
 """
 
 import struct
@@ -25,6 +26,9 @@ _HORIZON: Final = int(PacketKind.HORIZON)
 
 HORIZON_HEAD_BYTES: Final = _HEAD.size
 
+_UNSETTLED, _ADDRESSED, _SHARED = 1, 2, 4  # the flags of a notice; no notice has both last ones
+_FLAGS_AT: Final = _NOTICE.size - 2
+
 
 class HorizonNotice(msgspec.Struct, eq=False, kw_only=True):
     """The promise that after packet `upto` no packet of the ring is stamped up to `horizon`.
@@ -38,6 +42,8 @@ class HorizonNotice(msgspec.Struct, eq=False, kw_only=True):
             have forgotten all packets answer with a notice, as one of theirs may be missing there.
         held: (ring, number), by rising ring: all daemons of this ring hold the stream of that ring
             up to the number. A ring that is left out has nothing new.
+        targets: the rings that it is for, as bits; 0: it is for all.
+        shared: whether it goes along the tree that all rings share, and meets others on its way.
     """
 
     ring: int
@@ -46,6 +52,8 @@ class HorizonNotice(msgspec.Struct, eq=False, kw_only=True):
     frontier: int
     unsettled: bool
     held: list[tuple[int, int]]
+    targets: int = 0
+    shared: bool = False
 
     def held_of(self, ring: int) -> int:
         """Return up to which number it says that a ring's stream is held; 0 if it does not."""
@@ -53,9 +61,30 @@ class HorizonNotice(msgspec.Struct, eq=False, kw_only=True):
 
     def encode(self) -> bytes:
         """Return its part of a packet."""
-        count = len(self.held)
-        promise = (self.ring, self.horizon, self.upto, self.frontier, self.unsettled)
-        return _NOTICE.pack(*promise, count) + _HELD[count].pack(*chain.from_iterable(self.held))
+        count, flags = len(self.held), self.unsettled * _UNSETTLED + self.shared * _SHARED
+        if self.targets:
+            flags |= _ADDRESSED
+        head = _NOTICE.pack(self.ring, self.horizon, self.upto, self.frontier, flags, count)
+        held = _HELD[count].pack(*chain.from_iterable(self.held))
+        return head + _encode_targets(self.targets) + held
+
+
+def _encode_targets(targets: int) -> bytes:
+    size = (targets.bit_length() + 7) // 8
+    return bytes([size]) + targets.to_bytes(size, "big") if size else b""
+
+
+def add_targets(encoded: bytes, other: bytes) -> bytes:
+    """Return an encoded notice to some rings; it goes to those of another one as well.
+
+    If that one is for all rings, so is the result.
+    """
+    targets, end = _decode_targets(encoded, _NOTICE.size)
+    if not other[_FLAGS_AT] & _ADDRESSED:
+        flags = encoded[_FLAGS_AT] & ~_ADDRESSED
+        return encoded[:_FLAGS_AT] + bytes([flags, encoded[_FLAGS_AT + 1]]) + encoded[end:]
+    targets |= _decode_targets(other, _NOTICE.size)[0]
+    return encoded[: _NOTICE.size] + _encode_targets(targets) + encoded[end:]
 
 
 class HorizonPacket(msgspec.Struct, eq=False, kw_only=True):
@@ -79,15 +108,16 @@ def decode_horizon_untrusted(packet: bytes) -> HorizonPacket:
     if size < HORIZON_HEAD_BYTES:
         raise BadDatagram("short", f"horizon notices of {size} bytes")
     kind, _, count = _HEAD.unpack_from(packet)
-    if kind != _HORIZON or not 1 <= count <= MAX_RINGS:
+    if kind != _HORIZON or not 1 <= count <= 2 * MAX_RINGS:
         raise BadDatagram("count", f"kind {kind}, {count} notices")
     notices: list[HorizonNotice] = []
     at, least = HORIZON_HEAD_BYTES, 0
     for _ in range(count):
         notice, at = _decode_notice(packet, at, size)
-        if notice.ring < least:
+        place = 2 * notice.ring + notice.shared
+        if place < least:
             raise BadDatagram("range", f"a notice of ring {notice.ring}, and an earlier one of it")
-        least = notice.ring + 1
+        least = place + 1
         notices.append(notice)
     if at != size:
         raise BadDatagram("trailing", f"{size - at} bytes too many")
@@ -99,8 +129,13 @@ def _decode_notice(packet: bytes, at: int, size: int) -> tuple[HorizonNotice, in
     begin = at + _NOTICE.size
     if begin > size:
         raise BadDatagram("short", f"a notice of {size - at} bytes")
-    ring, horizon, upto, frontier, unsettled, count = _NOTICE.unpack_from(packet, at)
-    if unsettled > 1 or count > MAX_RINGS or begin + _HELD[count].size > size:
+    ring, horizon, upto, frontier, flags, count = _NOTICE.unpack_from(packet, at)
+    if flags & ~_UNSETTLED not in (0, _ADDRESSED, _SHARED):
+        raise BadDatagram("flags", f"flags {flags:#x} of a notice")
+    targets = 0
+    if flags & _ADDRESSED:
+        targets, begin = _decode_targets(packet, begin)
+    if count > MAX_RINGS or begin + _HELD[count].size > size:
         raise BadDatagram("count", f"{count} rings in {size - begin} bytes")
     numbers = _HELD[count].unpack_from(packet, begin)
     held = list(zip(numbers[::2], numbers[1::2], strict=True))
@@ -111,7 +146,19 @@ def _decode_notice(packet: bytes, at: int, size: int) -> tuple[HorizonNotice, in
         horizon=horizon,
         upto=upto,
         frontier=frontier,
-        unsettled=unsettled == 1,
+        unsettled=bool(flags & _UNSETTLED),
         held=held,
+        targets=targets,
+        shared=bool(flags & _SHARED),
     )
     return notice, begin + _HELD[count].size
+
+
+def _decode_targets(packet: bytes, at: int) -> tuple[int, int]:
+    """Return the rings, as bits, whose bytes begin at `at` with their number; and their end."""
+    begin = at + 1
+    end = begin + packet[at] if at < len(packet) else begin
+    targets = packet[begin:end]
+    if not targets or len(targets) != end - begin or not targets[0]:
+        raise BadDatagram("targets", f"the rings of a notice in {len(packet) - at} bytes")
+    return int.from_bytes(targets, "big"), end

@@ -162,7 +162,7 @@ def _simple(decode: Callable[[bytes], Any], *names: str) -> Callable[[bytes, byt
 
 def _horizon(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
     found = decode_horizon_untrusted(raw)
-    names = ("ring", "horizon", "upto", "frontier", "unsettled", "held")
+    names = ("ring", "horizon", "upto", "frontier", "unsettled", "held", "targets", "shared")
     notices = [{name: getattr(each, name) for name in names} for each in found.notices]
     return {"notices": notices}, found.encode(key)
 
@@ -304,6 +304,21 @@ _HORIZON: Final = HorizonPacket(
         HorizonNotice(ring=2, horizon=7, upto=0, frontier=0, unsettled=True, held=[]),
     ]
 ).encode(KEY)
+_SOME: Final = HorizonPacket(
+    notices=[
+        HorizonNotice(
+            ring=1,
+            horizon=TIME,
+            upto=9,
+            frontier=6,
+            unsettled=True,
+            held=[(0, 9)],
+            targets=0b10_0000_0001,
+        ),
+        HorizonNotice(ring=1, horizon=7, upto=0, frontier=0, unsettled=False, held=[], shared=True),
+    ]
+).encode(KEY)
+
 
 PACKETS: Final = Family(
     file="packets",
@@ -386,6 +401,7 @@ PACKETS: Final = Family(
             TokenRequest(ring=0, daemon=1, hop=5).encode(KEY),
         ),
         Example("horizon", "Notices of two rings.", _HORIZON),
+        Example("horizon to some", "A notice to rings 0 and 9, and one by the shared tree.", _SOME),
         Example(
             "resend",
             "Two ranges are missing.",

@@ -70,7 +70,7 @@ class Site:
             agreed_at=0.0,
             foreign_time=0,
             asked=False,
-            issued=lambda *args: log.append(("notices.issued", *args)),
+            issued=lambda *args, **_: log.append(("notices.issued", *args)),
         )
         self.flow = Recorded("flow", log, window=SimpleNamespace(repeated=0))
         self.ring = Recorded(

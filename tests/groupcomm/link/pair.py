@@ -6,6 +6,7 @@ from math import ceil, inf
 from random import Random
 
 from groupcomm.link.link import Link
+from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.link import decode_ack_untrusted, decode_link_untrusted
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 
@@ -18,6 +19,20 @@ UDP_BYTES = 68
 def packet(text: bytes = b"", kind: PacketKind = PacketKind.DATA) -> bytes:
     """A packet that a link can carry; it looks no further than at its head."""
     return bytes([kind]) + KEY + text
+
+
+def notice(ring: int, horizon: int = 1, *, targets: int = 0, shared: bool = False) -> HorizonNotice:
+    """A promise of a ring and nothing else."""
+    return HorizonNotice(
+        ring=ring,
+        horizon=horizon,
+        upto=0,
+        frontier=0,
+        unsettled=False,
+        held=[],
+        targets=targets,
+        shared=shared,
+    )
 
 
 def know_path(link: Link) -> None:

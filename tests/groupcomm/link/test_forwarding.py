@@ -10,11 +10,11 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.errors import ProtocolViolation
-from groupcomm.link.forwarding import RESEND_BYTES, Forwarding
+from groupcomm.link.forwarding import MEETING_PART, RESEND_BYTES, Forwarding
 from groupcomm.link.routes import Routes
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.horizon import horizon_packet
+from groupcomm.wire.horizon import HorizonNotice, HorizonPacket
 from groupcomm.wire.link import (
     LINK_BYTES,
     Acknowledgement,
@@ -24,7 +24,7 @@ from groupcomm.wire.link import (
     decode_resend_untrusted,
 )
 from groupcomm.wire.packet import PacketKind
-from tests.groupcomm.link.pair import know_path
+from tests.groupcomm.link.pair import know_path, notice
 
 DAEMONS = tuple(DaemonId(name, Incarnation(1, 1)) for name in "abcde")
 VIEW = View(
@@ -47,6 +47,10 @@ def gateway(ring: int) -> tuple[Forwarding, list[Stream]]:
         know_path(link)
     forwarding.deadline = inf
     return forwarding, streams
+
+
+def told(*notices: HorizonNotice) -> bytes:
+    return HorizonPacket(notices=[*notices]).encode(VIEW.key)
 
 
 def over_link(sender: int, number: int) -> LinkPacket:
@@ -82,23 +86,23 @@ def test_own_packets_go_to_every_other_ring_and_foreign_ones_into_the_own() -> N
 
 def test_notices_take_the_same_way_without_numbers() -> None:
     forwarding, _ = gateway(1)
-    notice = horizon_packet(VIEW.key, [b"notice"])
-    forwarding.forward_notice(1, b"notice", 0.0)
-    assert forwarding.step(0.0) == [(0, notice), (4, notice)], "a fellow has told the ring"
-    assert forwarding.announce(b"notice", 0.0) == [notice]
-    assert forwarding.step(0.0) == [(0, notice), (4, notice)]
+    one = told(notice(1))
+    forwarding.forward_notice(notice(1), 0.0)
+    assert forwarding.step(0.0) == [(0, one), (4, one)], "a fellow has told the ring"
+    assert forwarding.announce(notice(1), 0.0) == [one]
+    assert forwarding.step(0.0) == [(0, one), (4, one)]
 
 
 def test_notices_of_other_rings_wait_a_moment_for_each_other_before_a_link() -> None:
     forwarding, _ = gateway(0)
     forwarding.reroute(Routes(VIEW, 0, ((0, 2), (0, 4))), 0.0)
     hold_s = Timing().horizon_interval_min_s
-    forwarding.forward_notice(1, b"one", 0.0)
-    assert forwarding.step(0.0) == [(RING, horizon_packet(VIEW.key, [b"one"]))]
+    forwarding.forward_notice(notice(1), 0.0)
+    assert forwarding.step(0.0) == [(RING, told(notice(1)))]
     assert forwarding.deadline == hold_s
-    forwarding.forward_notice(1, b"newer", hold_s / 2)
-    forwarding.forward_notice(0, b"own", hold_s / 2)
-    both = horizon_packet(VIEW.key, [b"own", b"newer"])
+    forwarding.forward_notice(notice(1, 2), hold_s / 2)
+    forwarding.forward_notice(notice(0), hold_s / 2)
+    both = told(notice(0), notice(1, 2))
     assert (4, both) in forwarding.step(hold_s / 2), "the own one waits for nothing"
     assert forwarding.step(2 * hold_s) == []
 
@@ -106,19 +110,53 @@ def test_notices_of_other_rings_wait_a_moment_for_each_other_before_a_link() -> 
 def test_notices_of_other_rings_go_into_the_ring_at_once() -> None:
     """A frontier that rises sends the token round at once; it is not to be there before them."""
     forwarding, _ = gateway(1)
-    forwarding.forward_notice(2, b"two", 0.0)
-    forwarding.forward_notice(0, b"zero", 0.0)
-    both = horizon_packet(VIEW.key, [b"zero", b"two"])
+    forwarding.forward_notice(notice(2), 0.0)
+    forwarding.forward_notice(notice(0), 0.0)
+    both = told(notice(0), notice(2))
     assert forwarding.step(0.0) == [(RING, both)], "both came by links, and lead on to none"
     assert forwarding.step(1.0) == []
 
 
 def test_the_rings_own_notice_takes_along_what_waits() -> None:
     forwarding, _ = gateway(1)
-    forwarding.forward_notice(0, b"zero", 0.0)
-    assert forwarding.announce(b"one", 0.0) == [horizon_packet(VIEW.key, [b"zero", b"one"])]
-    own = horizon_packet(VIEW.key, [b"one"])
+    forwarding.forward_notice(notice(0), 0.0)
+    assert forwarding.announce(notice(1), 0.0) == [told(notice(0), notice(1))]
+    own = told(notice(1))
     assert forwarding.step(0.0) == [(0, own), (4, own)]
+
+
+def test_a_notice_goes_where_the_rings_are_that_it_is_addressed_to() -> None:
+    forwarding, _ = gateway(0)
+    forwarding.reroute(Routes(VIEW, 0, ((0, 2), (0, 4))), 0.0)
+    for targets, ways in ((0b001, [RING]), (0b100, [4]), (0b101, [RING, 4]), (0, [RING, 4])):
+        forwarding.forward_notice(notice(1, targets=targets), 0.0)
+        assert [target for target, _ in forwarding.step(1.0)] == ways
+    forwarding.forward_notice(notice(0, targets=0b010), 0.0)
+    assert forwarding.step(1.0) == [(2, told(notice(0, targets=0b010)))]
+
+
+def test_a_notice_that_takes_the_place_of_another_goes_to_the_rings_of_both() -> None:
+    """Else those of the older one would wait until something else is sent."""
+    for one, other, both in ((0b001, 0b100, 0b101), (0, 0b100, 0), (0b001, 0, 0)):
+        forwarding, _ = gateway(1)
+        forwarding.reroute(Routes(VIEW, 2, ((0, 2), (0, 4))), 0.0)
+        forwarding.forward_notice(notice(1, 1, targets=one), 1.0)
+        forwarding.forward_notice(notice(1, 2, targets=other), 1.0)
+        assert forwarding.step(1.0) == [(0, told(notice(1, 2, targets=both)))]
+
+
+def test_notices_of_the_shared_tree_meet_and_none_stands_for_another_kind() -> None:
+    """All rings share the tree of ring 0: ring 1 hears of ring 2 by way of it, not directly."""
+    forwarding, _ = gateway(1)
+    for ring in (2, 0):
+        forwarding.forward_notice(notice(ring, shared=True), 0.0)
+    meeting_s = Timing().rest_interval_s / MEETING_PART
+    assert forwarding.step(meeting_s / 2) == []
+    met = told(notice(0, shared=True), notice(2, shared=True))
+    assert forwarding.step(meeting_s) == [(RING, met)]
+    forwarding.forward_notice(notice(1, shared=True), 1.0)
+    forwarding.forward_notice(notice(1, targets=0b001), 1.0)
+    assert forwarding.step(1.0) == [(0, told(notice(1, targets=0b001), notice(1, shared=True)))]
 
 
 def test_only_the_other_end_of_a_link_is_listened_to() -> None:
@@ -155,7 +193,7 @@ def test_what_is_acknowledged_in_the_moment_in_which_it_was_sent_divides_nothing
     forwarding, _ = gateway(1)
     link = forwarding.links[0]
     for count in range(1, 4):
-        forwarding.forward_notice(2, b"two" * count, 0.0)
+        forwarding.forward_notice(notice(2, count), 0.0)
         forwarding.step(0.001)
         last = link.in_flight.last
         if last:

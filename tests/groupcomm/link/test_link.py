@@ -11,7 +11,7 @@ from groupcomm.link.queue import NoticeQueue, Queued
 from groupcomm.wire.horizon import HORIZON_HEAD_BYTES
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 from tests.examples import examples
-from tests.groupcomm.link.pair import Pair, Wire, packet
+from tests.groupcomm.link.pair import Pair, Wire, notice, packet
 
 SECONDS = 6.0
 WARM_S = 2.0
@@ -182,9 +182,9 @@ def test_notices_go_first_and_a_newer_one_takes_the_place_of_an_older() -> None:
     for number in range(1, 500):
         pair.ends[0].send(0, number, numbered(0, number))
     for ring, text in ((0, b"old"), (1, b"other"), (0, b"new")):
-        pair.ends[0].send_notice(ring, text, 0.0)
+        pair.ends[0].send_notice(notice(ring), text, 0.0)
     pair.run(0.001)
-    pair.ends[0].send_notice(0, b"newest", pair.now)
+    pair.ends[0].send_notice(notice(0), b"newest", pair.now)
     pair.run(1.0)
     notices = [raw[HORIZON_HEAD_BYTES:] for _, raw in pair.notices]
     assert notices == [b"newother", b"newest"], "in one packet, by rising ring"
@@ -195,7 +195,7 @@ def test_notices_go_first_and_a_newer_one_takes_the_place_of_an_older() -> None:
 def test_notices_that_fit_no_packet_together_leave_in_several() -> None:
     waiting = NoticeQueue(bytes(16), HORIZON_HEAD_BYTES + 10)
     for ring, size in ((3, 10), (0, 4), (1, 6), (2, 1)):
-        waiting.add(ring, bytes([ring]) * size, 1.0)
+        waiting.add(notice(ring), bytes([ring]) * size, 1.0)
     assert waiting.pop_due(0.9) == []
     packets = waiting.pop_due(1.0)
     assert [Counter(raw[HORIZON_HEAD_BYTES:]) for raw in packets] == [{0: 4, 1: 6}, {2: 1}, {3: 10}]

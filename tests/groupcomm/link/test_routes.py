@@ -103,6 +103,52 @@ def test_the_packets_of_a_ring_enter_each_other_ring_at_one_daemon(view: View) -
 
 
 @given(views())
+def test_a_notice_to_one_ring_takes_the_only_way_there(view: View) -> None:
+    """Each daemon that has it sends it where it leads to the ring, and to nobody else."""
+    routes = [Routes(view, me) for me in range(len(view.daemons))]
+    for origin, members in enumerate(view.rings):
+        for target in range(len(view.rings)):
+            heard = set(members)
+            for daemon in sorted(heard) * (target != origin):
+                _walk(view, routes, origin, 1 << target, daemon, heard)
+            assert {*members, *view.rings[target]} <= heard
+            ends = {view.ring_of[daemon] for daemon in heard}
+            way = target
+            while way != origin:
+                ends.discard(way)
+                ups = [routes[me].upstream[origin] for me in view.rings[way]]
+                way = view.ring_of[next(up for up in ups if up is not None)]
+            assert ends <= {origin}, "no ring beside the way"
+
+
+def _walk(
+    view: View, routes: list[Routes], origin: int, bits: int, daemon: int, heard: set[int]
+) -> None:
+    """Send a notice on from a daemon, as gateways would; each daemon hears it once."""
+    found = routes[daemon]
+    for target, reached in zip(found.onward[origin], found.reached[origin], strict=True):
+        if reached & bits:
+            ring = view.rings[view.ring_of[daemon]]
+            new = [one for one in (ring if target == RING else [target]) if one not in heard]
+            assert new or target == RING
+            heard.update(new)
+            for one in new:
+                _walk(view, routes, origin, bits, one, heard)
+
+
+@given(views())
+def test_the_shared_tree_joins_all_rings_and_is_the_same_everywhere(view: View) -> None:
+    shared = [Routes(view, me).shared for me in range(len(view.daemons))]
+    used: set[Link] = set()
+    for me, routes in enumerate(shared):
+        for onward in routes.onward:
+            used |= {(min(me, far), max(me, far)) for far in onward if far != RING}
+        assert routes.depth <= 2 * Routes(view, me).depth
+    assert len(used) == len(view.rings) - 1
+    check_everywhere_once(view, sorted(used))
+
+
+@given(views())
 def test_packets_take_the_shortest_way(view: View) -> None:
     """Counted against the rings' distances, found by adding links until nothing changes."""
     count = len(view.rings)

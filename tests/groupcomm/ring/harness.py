@@ -10,6 +10,7 @@ from groupcomm.engine.backlog import Backlog
 from groupcomm.level import ServiceLevel
 from groupcomm.link.routes import Routes
 from groupcomm.ring.counts import RingCounts
+from groupcomm.ring.horizon_notices import HorizonNotices, NoticeSchedule
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.packet_size import PacketSize
@@ -72,6 +73,7 @@ class Daemon:
         foreign = [stream for stream in self.streams if stream is not self.own]
         entered = Routes(view, me).entered
         self.gaps = [Gaps(s, delay_s=0.01, retry_s=0.1) for s in foreign if s.ring not in entered]
+        notices = NoticeSchedule(Timing(), view.longest_delay_s, 0.0)
         self.ring = Ring(
             view,
             me,
@@ -81,6 +83,9 @@ class Daemon:
             packer=self.packer,
             gaps=self.gaps,
             entered=entered,
+            horizons=HorizonNotices(
+                view, me, Timing(), clock=self.clock, context=self, notices=notices
+            ),
             context=self,
             now=0.0,
         )

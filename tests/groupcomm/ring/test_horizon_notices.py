@@ -64,11 +64,11 @@ def test_holdings_are_reported_while_they_are_new_and_all_of_them_now_and_then()
 
 def test_a_ring_lags_by_what_was_not_reported() -> None:
     report = HoldingsReport(2, all_interval_s=1.0)
-    assert not report.lags([9, 9], 10)
-    assert report.lags([0, 10], 10)
+    assert not report.lagging([9, 9], 10)
+    assert report.lagging([0, 10], 10) == 0b10
     report.pop_next([9, 10], 0.0)
-    assert not report.lags([18, 19], 10)
-    assert report.lags([19, 10], 10)
+    assert not report.lagging([18, 19], 10)
+    assert report.lagging([19, 20], 10) == 0b11
 
 
 # ---- the schedule by itself ----
@@ -90,8 +90,8 @@ def due(
     more: bool = False,
 ) -> float:
     """Return how long after the last notice the next one is due."""
-    at = schedule.due_at(now, safe_waits=safe, holds_packets=holds, holds_more=more)
-    return at - schedule.last_at
+    due = schedule.next_due(now, safe_waits=safe, holds_packets=holds, holds_more=more)
+    return due.at - schedule.last_at
 
 
 def test_in_silence_no_notice_is_due() -> None:

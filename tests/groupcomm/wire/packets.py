@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 from hypothesis import strategies as st
+from msgspec import structs
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import MAX_RINGS, Incarnation
@@ -114,8 +115,16 @@ def horizon_notices() -> st.SearchStrategy[list[HorizonNotice]]:
         lambda one: sorted(one.items())
     )
     notices = st.builds(HorizonNotice, ring=U16, horizon=U64, upto=U64, frontier=U64, held=held)
-    by_ring = st.lists(notices, min_size=1, max_size=5, unique_by=lambda notice: notice.ring)
-    return by_ring.map(lambda some: sorted(some, key=lambda notice: notice.ring))
+    ways = st.fixed_dictionaries({"targets": U64}) | st.fixed_dictionaries(
+        {"shared": st.booleans()}
+    )
+    notices = st.tuples(notices, ways).map(lambda made: structs.replace(made[0], **made[1]))
+    by_ring = st.lists(notices, min_size=1, max_size=5, unique_by=_place)
+    return by_ring.map(lambda some: sorted(some, key=_place))
+
+
+def _place(notice: HorizonNotice) -> tuple[int, bool]:
+    return notice.ring, notice.shared
 
 
 @st.composite

@@ -5,10 +5,19 @@ import struct
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram
-from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
+from groupcomm.wire.horizon import (
+    HorizonNotice,
+    HorizonPacket,
+    add_targets,
+    decode_horizon_untrusted,
+    horizon_packet,
+)
 from groupcomm.wire.link import (
     LINK_BYTES,
     MAX_RESEND_RANGES,
@@ -141,17 +150,55 @@ def test_a_horizon_notice_tells_one_number_a_ring_at_most() -> None:
 
 
 def test_a_packet_has_notices_of_all_rings_at_most_and_one_of_each() -> None:
-    for count in (1, MAX_RINGS):
+    for count in (1, 2 * MAX_RINGS):
         packet = horizons(*(promise(ring, []) for ring in range(count)))
         assert [notice.ring for notice in decode_horizon_untrusted(packet).notices] == [
             *range(count)
         ]
-    for count in (0, MAX_RINGS + 1):
+    for count in (0, 2 * MAX_RINGS + 1):
         with pytest.raises(BadDatagram, match="count"):
             decode_horizon_untrusted(horizons(*(promise(ring, []) for ring in range(count))))
     for rings in ((1, 1), (2, 1)):
         with pytest.raises(BadDatagram, match="range"):
             decode_horizon_untrusted(horizons(*(promise(ring, []) for ring in rings)))
+
+
+def test_of_one_ring_a_notice_of_the_shared_tree_follows_the_other_one() -> None:
+    one, shared = promise(1, []), structs.replace(promise(1, []), shared=True)
+    assert [n.shared for n in decode_horizon_untrusted(horizons(one, shared)).notices] == [0, 1]
+    for wrong in ((shared, one), (shared, shared)):
+        with pytest.raises(BadDatagram, match="range"):
+            decode_horizon_untrusted(horizons(*wrong))
+
+
+def addressed(targets: int) -> bytes:
+    return structs.replace(promise(3, [(2, 7)]), targets=targets).encode()
+
+
+@pytest.mark.parametrize("targets", [1, 2**7, 2**8, 2**63, 2**64 - 1, 2**100])
+def test_a_notice_to_some_rings_comes_back(targets: int) -> None:
+    (notice,) = decode_horizon_untrusted(horizon_packet(KEY, [addressed(targets)])).notices
+    assert (notice.targets, notice.held, notice.shared) == (targets, [(2, 7)], False)
+
+
+def test_the_rings_of_a_notice_have_one_form() -> None:
+    whole = horizon_packet(KEY, [addressed(5)])
+    at = len(whole) - 11
+    assert whole[at : at + 2] == bytes((1, 5))
+    for wrong in (b"\0", b"\1\0", b"\2\0\5", b"\xff\5"):
+        with pytest.raises(BadDatagram, match="targets"):
+            decode_horizon_untrusted(whole[:at] + wrong + whole[at + 2 :])
+    with pytest.raises(BadDatagram, match="targets"):
+        decode_horizon_untrusted(whole[:at])
+    for flags in (6, 7, 8, 255):
+        with pytest.raises(BadDatagram, match="flags"):
+            decode_horizon_untrusted(whole[: at - 2] + bytes((flags,)) + whole[at - 1 :])
+
+
+@given(one=st.integers(1, 2**64 - 1), other=st.integers(0, 2**64 - 1))
+def test_targets_are_united(one: int, other: int) -> None:
+    """Whoever was to get the older notice gets the newer one."""
+    assert add_targets(addressed(one), addressed(other)) == addressed(other and one | other)
 
 
 def test_a_resend_request_names_at_most_so_many_ranges_and_sends_no_more() -> None:

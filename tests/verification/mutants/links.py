@@ -1,5 +1,6 @@
 """Wrong ways to send over a link, and to forward packets."""
 
+from math import inf
 from typing import Any
 
 from groupcomm.config.view import RING
@@ -10,6 +11,7 @@ from groupcomm.link.link import Link
 from groupcomm.link.queue import Queued
 from groupcomm.link.routes import Routes
 from groupcomm.wire.data import UnreliablePacket
+from groupcomm.wire.horizon import HorizonNotice
 from tests.verification.mutants.mutant import Right, site_mutant
 
 
@@ -55,12 +57,12 @@ def lost_on_a_link_for_good(_right: Right) -> Right:
 def notices_not_passed_on(right: Right) -> Right:
     """A gateway passes another ring's notices on to its own ring only, not over its links."""
 
-    def forward_notice(self: Forwarding, ring: int, encoded: bytes, now: float) -> None:
-        onward = self._onward
-        if self._upstream[ring] is not None:
-            self._onward = [tuple(to for to in ways if to == RING) for ways in onward]
-        right(self, ring, encoded, now)
-        self._onward = onward
+    def forward_notice(self: Forwarding, notice: HorizonNotice, now: float) -> None:
+        if self._upstream[notice.ring] is None:
+            right(self, notice, now)
+        elif RING in self._onward[notice.ring]:
+            self._into_ring.add(notice, notice.encode(), now)
+            self.deadline = -inf
 
     return forward_notice
 

@@ -5,12 +5,19 @@ from typing import Final
 
 import attrs
 
-from groupcomm.config.versions import DIGESTS, PACKED, SEGMENTS, SHORT_ROWS, Versions
+from groupcomm.config.versions import (
+    ADDRESSED,
+    DIGESTS,
+    PACKED,
+    SEGMENTS,
+    SHORT_ROWS,
+    Versions,
+)
 
 MEETING: Final = (
     Versions(lowest=1, highest=1),
     Versions(lowest=1, highest=PACKED, features=0b1),
-    Versions(lowest=1, highest=PACKED, features=0b11 | DIGESTS | SHORT_ROWS),
+    Versions(lowest=1, highest=PACKED, features=0b11 | DIGESTS | SHORT_ROWS | ADDRESSED),
     Versions(lowest=1, highest=PACKED + 1, features=0b110 | DIGESTS | SHORT_ROWS),
 )
 """Releases of which each two share a version; not all have the same features."""
