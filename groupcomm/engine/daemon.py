@@ -496,7 +496,7 @@ class DaemonCore:
         """
         state.use_roster(self.config, self._now)
         gained = self.config.has_majority([daemon.name for daemon in state.view.daemons])
-        told = state.by_votes or self.config.roster.is_plain
+        told = not state.rosters[0].is_plain or self.config.roster.is_plain
         news = gained and not (state.majority and told)
         self._regain_at = self._now + self.config.timing.token_timeout_s if news else inf
 

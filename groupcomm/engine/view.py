@@ -25,6 +25,7 @@ from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.frozen_view import FrozenView
 from groupcomm.engine.leaving import LeaveProgress
 from groupcomm.engine.parts import Parts
+from groupcomm.engine.unbroken import is_unbroken
 from groupcomm.engine.waiting_rings import WaitingRings
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
@@ -247,17 +248,16 @@ class ViewState:
 
     def _on_complete(self) -> None:
         """Begin to number clients' packets: the groups are known."""
-        view = self.view
+        view, table = self.view, self.delivery.groups.table
         names = tuple(daemon.name for daemon in view.daemons)
-        table = self.delivery.groups.table
         leaves = self.delivery.wanted.leaves if self.several else None
         self._sessions.begin(
             DaemonView(
                 id=view.id,
                 daemons=names,
                 majority=self.majority,
-                by_votes=self.by_votes,
-                unbroken=self._is_unbroken(names),
+                by_votes=not self.rosters[0].is_plain,
+                unbroken=is_unbroken(view, self._me, self.delivery.announcements, self.rosters),
             ),
             table,
             (table.local.keys() | table.reading.keys()) if self.several else (),
@@ -271,17 +271,6 @@ class ViewState:
         self._packer.source = self._sessions.backlog
         self._parts.key_manager.begin_view(names)
         self._parts.roster_manager.begin_view(names, view.id.counter, majority=self.majority)
-
-    @property
-    def by_votes(self) -> bool:
-        """See `DaemonView.by_votes`."""
-        return not self.rosters[0].is_plain
-
-    def _is_unbroken(self, names: Sequence[str]) -> bool:
-        """See `DaemonView.unbroken`; where votes decide, fewer may act, and nothing is known."""
-        keys = [(daemon.number, daemon.incarnation.random_id) for daemon in self.view.daemons]
-        together = [names[i] for i in self.delivery.announcements.together(self._me, keys)]
-        return all(each.is_plain and each.has_majority(together) for each in self.rosters)
 
     def pop_unreached(self) -> list[int]:
         """Return the daemons that packets do not reach over a link; its packets are given up."""
@@ -555,12 +544,9 @@ class ViewState:
         return True
 
     def _note_use(self, packet: DataPacket) -> None:
-        """Have notices sent often while the agreed order is used or frontiers are waited for.
-
-        A packet that its ring delivers alone is no use of the order: nobody waits for a promise.
-        """
+        """Have notices sent often while the agreed order is used or frontiers are waited for."""
         if packet.wait is not None:
-            return
+            return  # its ring delivers it alone, and nobody waits for a promise
         hurried = packet.time in self.delivery.order.hurried
         if self._waiting is not None:
             by_all = hurried or (packet.in_agreed_order and not self.delivery.complete)
