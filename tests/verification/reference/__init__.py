@@ -28,7 +28,7 @@ def reference_check(events: list[TraceEvent]) -> set[str]:
     stages = Stages(facts, tables)
     deliveries = Deliveries(facts, tables, stages)
     daemons = Daemons(facts, stages)
-    orders = Orders(facts, stages, deliveries)
+    orders = Orders(facts, stages, deliveries, daemons.early)
     groups = Groups(facts, tables, stages)
     return (
         facts.found

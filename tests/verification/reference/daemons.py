@@ -27,6 +27,20 @@ class Daemons:
         for index, count in facts.all(Count):
             key = (count.p, self._ring(count, index))
             self.counts.setdefault(key, []).append((index, count))
+        self.early = {i for i, order in facts.all(Order) if self._is_early(i, order)}
+
+    def _is_early(self, index: int, order: Order) -> bool:
+        """Return whether an Order is early: above a block, of an inner message of its home."""
+        facts, name = self.facts, (order.c, order.m)
+        view, regular = self.stages.at(order.c, index)
+        home, rings = facts.home(order.c, index), self.rings(view)
+        if home is None or not regular or facts.sent.get(name, index) >= index:
+            return False
+        own = len(rings) > 1 and facts.views.ring_of(home, view) == order.pos[2]
+        whole = facts.at_home(name)
+        if not own or facts.level(name) != AGREED or whole is None or whole[0].index >= index:
+            return False
+        return any(order.pos[1] > self.block(home, ring, index) for ring in rings)
 
     def _ring(self, event: Stamped | Hold | Horizon | Count, index: int) -> Ring:
         return (self.facts.views.view(event.p, index), event.ring)
@@ -111,10 +125,7 @@ class Daemons:
         for index, order in self.facts.all(Order):
             view, _ = self.stages.at(order.c, index)
             home = self.facts.home(order.c, index)
-            name = (order.c, order.m)
-            agreed = name in self.facts.sent and self.facts.level(name) == AGREED
-            inner = agreed and self.facts.is_own_ring(order.c, order.pos)
-            if home is not None and not order.trans and not inner:
+            if home is not None and not order.trans and index not in self.early:
                 self._check_block(home, view, order.pos[1], index)
         return self.found
 

@@ -26,8 +26,11 @@ NOWHERE: Position = ((-1, "", 0), -1, -1, -1, -1)
 class Orders:
     """Checker of the orders of Releases and Delivers."""
 
-    def __init__(self, facts: Facts, stages: Stages, deliveries: Deliveries) -> None:
+    def __init__(
+        self, facts: Facts, stages: Stages, deliveries: Deliveries, early: set[int]
+    ) -> None:
         self.facts = facts
+        self.early = early  # Orders
         self.views = facts.views
         self.stages = stages
         self.deliveries = deliveries
@@ -170,8 +173,6 @@ class Orders:
             self.found.add("O1")
             return
         ring, view = earlier.event.ring, earlier.view
-        if not released.regular:
-            return
         for _, deliver in self.deliveries.kept:
             name = (deliver.s, deliver.m)
             pos, home = deliver.pos, self.facts.home(deliver.c)
@@ -298,6 +299,10 @@ class Orders:
         facts = self.facts
         first: dict[Name, int] = {}
         got: dict[tuple[str, str], list[int]] = {}  # by client and view: when messages were sent
+        told: dict[Name, int] = {}
+        for index, order in facts.all(Order):
+            if index in self.early:
+                told.setdefault((order.c, order.m), index)
         for index, event in self.deliveries.kept:
             if event.level < AGREED or event.pos is None:
                 continue
@@ -305,7 +310,8 @@ class Orders:
             if self.stages.at(event.c, index) != (view, True):
                 continue
             sent = got.setdefault((event.c, view), [])
-            if any(first.get(name, index) < at for at in sent):
+            known = min(first.get(name, index), told.get(name, index))
+            if any(known < at for at in sent):
                 self.found.add("X1")
             first.setdefault(name, index)
             sent_at = facts.sent[name]
@@ -314,7 +320,8 @@ class Orders:
 
     def _completed(self, before: int, view: str) -> list[Position]:
         """Return the highest position in a view's regular part that any client had got."""
-        found = [(i, e.c, e.pos) for i, e in self.facts.all(Order) if not e.trans]
+        orders = [(i, e) for i, e in self.facts.all(Order) if i not in self.early]
+        found = [(i, e.c, e.pos) for i, e in orders if not e.trans]
         for index, event in self.deliveries.kept:
             if event.level >= AGREED and event.pos is not None and not self._may_be_inner(event):
                 found.append((index, event.c, event.pos))
