@@ -6,7 +6,7 @@ import pytest
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.engine.view import ViewState
-from groupcomm.events import Message, Ordered
+from groupcomm.events import Message, Ordered, Transition
 from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
 from groupcomm.sim.cluster.clients import SimulatedClient
@@ -16,6 +16,7 @@ from groupcomm.sim.settings import Options, plain_settings
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
+from tests.verification.mutants.catalogue import find_mutant
 
 DELAY_S = 0.05
 SOON_S = 0.005
@@ -54,6 +55,37 @@ def test_a_message_inside_a_site_does_not_wait_for_another_one_even_if_that_is_c
             assert halls.got(client)[-1] == b"%d" % number
     halls.cluster.network.mend(between([0, 0, 1, 1]))
     halls.checked.finish()
+
+
+def end_view_with_one_delivery(halls: Halls) -> None:
+    """One of two daemons of a site delivers a local message; then both leave the view together."""
+    apart, sites = between([0, 1, 2, 2]), between([0, 0, 1, 1])
+    network = halls.cluster.network
+    network.cut(apart)
+    for client in halls.here:  # the daemon that has the token gives its one a number
+        halls.send(client, "hall", client.user.encode())
+    halls.cluster.run(0.65)  # the view has ended, and no next one is agreed to
+    assert sorted(map(len, map(halls.got, halls.here))) == [0, 1]
+    network.mend(apart)
+    network.cut(sites)
+    halls.cluster.run(3.0)
+    network.mend(sites)
+    halls.checked.finish()
+
+
+def test_what_one_daemon_has_delivered_alone_is_in_the_regular_part_of_its_whole_site() -> None:
+    halls = Halls()
+    end_view_with_one_delivery(halls)
+    first, second = map(halls.got, halls.here)
+    assert first == second
+    for client in halls.here:
+        told = [event for event in client.events if isinstance(event, Message | Transition)]
+        assert [type(event) for event in told[:3]] == [Message, Transition, Message]
+
+
+def test_the_checkers_find_it_in_the_transitional_part() -> None:
+    with find_mutant("one-boundary-for-both-lines").active(), pytest.raises(AssertionError):
+        end_view_with_one_delivery(Halls())
 
 
 def test_a_group_with_a_member_that_others_may_reach_waits_and_one_without_does_not() -> None:
