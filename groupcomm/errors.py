@@ -184,8 +184,31 @@ class SessionEnded(SessionError):
     """
 
 
+class InDoubt(SessionEnded):
+    """Messages of a connection with ``exactly_once=True`` may have been delivered or not.
+
+    The text says which bound was passed. No other session follows: sending them again could double
+    them, and not doing so could lose them.
+
+    Attributes:
+        messages: how many there are; they are the last ones that were sent.
+    """
+
+    def __init__(self, messages: int, why: str) -> None:
+        super().__init__(Code.CONNECTION_CLOSED, f"{messages} messages are in doubt: {why}")
+        self.messages = messages
+
+
 class OrderUnknown(SessionEnded):
     """The session was over before the order of a message was known; it may have been delivered.
 
-    Whoever sends it again must be ready for it to be delivered twice.
+    Whoever sends it again must be ready for it to be delivered twice; on a connection with
+    ``exactly_once=True`` it was delivered.
+
+    Attributes:
+        number: the number of the message in its session; None if that is unknown.
     """
+
+    def __init__(self, code: int, text: str, number: int | None = None) -> None:
+        super().__init__(code, text)
+        self.number = number

@@ -59,6 +59,21 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     member: MemberId
     bundle_limit: int  # bytes of the largest encoded bundle body that the daemon accepts
     readers: bool = True  # whether the daemon knows joins without views
+    lines: bool = True  # whether the daemon knows lines
+
+
+class LineGranted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The session goes on with its line, and no earlier session of it does any more.
+
+    Attributes:
+        last: the number of the last message of the line that was delivered; 0 if it is unknown.
+        table: which table of lines this is, 16 bytes; another one knows nothing of this one's.
+        forgotten: the number of lines that this table has forgotten.
+    """
+
+    last: int
+    table: bytes
+    forgotten: int
 
 
 class CausalContext(msgspec.Struct, frozen=True, gc=False):
@@ -357,7 +372,7 @@ Shown: TypeAlias = (
 )
 """An event of a session that its program receives."""
 
-Event: TypeAlias = Connected | Ordered | Answer | Closed | Shown
+Event: TypeAlias = Connected | LineGranted | Ordered | Answer | Closed | Shown
 """An event of a session, as its protocol gives it."""
 
 __all__ = [
@@ -370,6 +385,7 @@ __all__ = [
     "DaemonView",
     "Event",
     "GroupView",
+    "LineGranted",
     "MemberId",
     "Message",
     "Ordered",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ConfigError,
         ForkedSession,
         GroupCommError,
+        InDoubt,
         LocalProtocolError,
         OrderUnknown,
         PlaceAhead,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from groupcomm_client.history.keeping import KeptMessage, KeptSender, NotKept
     from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.options import ConnectOptions, TlsOptions
+    from groupcomm_client.outbox import Outbox, OutboxFailed
     from groupcomm_client.trio_loop import connect, input_lines, run
     from groupcomm_client.typed import TypedMessage, WrongValue
 
@@ -103,6 +105,7 @@ __all__ = [
     "GroupCommError",
     "GroupSecret",
     "GroupView",
+    "InDoubt",
     "KeptMessage",
     "KeptSender",
     "KeyChanged",
@@ -112,6 +115,8 @@ __all__ = [
     "NotKept",
     "OrderUnknown",
     "Ordered",
+    "Outbox",
+    "OutboxFailed",
     "PlaceAhead",
     "Position",
     "Received",
@@ -152,7 +157,8 @@ _HOMES: Final = {
     "groupcomm.clocks.stamp": ("format_position", "parse_position"),
     "groupcomm.errors": (
         *("AccessRefused", "CannotConnect", "ConfigError", "ForkedSession", "GroupCommError"),
-        *("LocalProtocolError", "OrderUnknown", "PlaceAhead", "SessionEnded", "SessionError"),
+        *("InDoubt", "LocalProtocolError", "OrderUnknown", "PlaceAhead", "SessionEnded"),
+        "SessionError",
     ),
     "groupcomm.events": (
         *("CausalContext", "Cause", "DaemonStopping", "DaemonView", "GroupView", "MemberId"),
@@ -172,6 +178,7 @@ _HOMES: Final = {
     "groupcomm_client.history.keeping": ("KeptSender", "KeptMessage", "NotKept"),
     "groupcomm_client.history.subscription": ("Subscription",),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),
+    "groupcomm_client.outbox": ("Outbox", "OutboxFailed"),
     "groupcomm_client.trio_loop": ("connect", "input_lines", "run"),
     "groupcomm_client.typed": ("TypedMessage", "WrongValue"),
     "": (

@@ -29,6 +29,7 @@ from groupcomm_client.opening import connection_block
 from groupcomm_client.options import (
     DEFAULT_OPTIONS,
     ConnectOptions,
+    Once,
     Resume,
     TlsOptions,
     with_views,
@@ -342,6 +343,7 @@ async def connect(
     user: str | None = None,
     reconnect: bool = False,
     resume: Resume = False,
+    exactly_once: Once = False,
     views: bool = True,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
@@ -357,7 +359,8 @@ async def connect(
     """
     loop = AsyncioLoop()
     options = with_views(options, views=views)
-    async with connection_block(loop, address, user, reconnect, resume, options, tls) as connection:
+    how = (reconnect, resume, exactly_once)
+    async with connection_block(loop, address, user, how, options, tls) as connection:
         yield connection
 
 

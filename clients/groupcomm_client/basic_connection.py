@@ -263,7 +263,7 @@ class BasicConnection:
                 Outgoing(groups=names, data=data, level=level, type=type, self_discard=self_discard)
             )
         except TypeError as error:
-            raise _bad_argument(error, data, level, type) from error
+            raise bad_argument(error, data, level, type) from error
         if protocol.pending_bytes < PART_BYTES:
             session.stream.write_soon()
         else:
@@ -308,12 +308,13 @@ class BasicConnection:
                 )
             )
         except TypeError as error:
-            raise _bad_argument(error, data, level, type) from error
+            raise bad_argument(error, data, level, type) from error
         try:
             await session.stream.exchange(order.is_there)
             return order.result()
         except SessionEnded as error:
-            raise OrderUnknown(error.code, f"the order of a message is unknown: {error}") from None
+            text = f"the order of a message is unknown: {error}"
+            raise OrderUnknown(error.code, text, order.number) from None
         finally:
             protocol.forget_order(order)
 
@@ -356,7 +357,7 @@ class BasicConnection:
                     session.protocol.send_many(alike, part)
                 except TypeError as error:
                     wrong = next((data for data in part if not isinstance(data, _BYTES)), b"")
-                    raise _bad_argument(error, wrong, level, type) from error
+                    raise bad_argument(error, wrong, level, type) from error
                 count += len(part)
         finally:
             if session.protocol.pending_bytes < SMALL_BYTES:
@@ -364,6 +365,20 @@ class BasicConnection:
             else:
                 await session.stream.flush()
         return count
+
+    async def flush(self) -> None:
+        """Wait until the daemon has accepted all that was sent: no crash of it can lose that.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+        self.protocol.check_own()
+        session, line = self._session, self._session.protocol.line
+
+        def is_accepted() -> bool:
+            return not session.protocol.in_doubt if line is None else line.note_answers()
+
+        await session.stream.exchange(is_accepted)
 
     # ---- events ----
 
@@ -551,7 +566,7 @@ def names_of(groups: Destinations) -> tuple[str, ...]:
     return names
 
 
-def _bad_argument(error: TypeError, data: object, level: object, type_: object) -> Exception:
+def bad_argument(error: TypeError, data: object, level: object, type_: object) -> Exception:
     """Return an error for an argument of a wrong type; it names the right one."""
     if not isinstance(level, int):
         names = [one.name for one in LEVELS]

@@ -25,6 +25,7 @@ from groupcomm_client.events import Received
 from groupcomm_client.options import (
     DEFAULT_OPTIONS,
     ConnectOptions,
+    Once,
     Resume,
     TlsOptions,
     with_views,
@@ -89,6 +90,7 @@ class BlockingConnection(Events[Connection, Received]):
     multicast = waits(Connection.multicast)
     multicast_ordered = waits(Connection.multicast_ordered)
     multicast_many = waits(Connection.multicast_many)
+    flush = waits(Connection.flush)
     receive = waits(Connection.receive)
     receive_batch = waits(Connection.receive_batch)
     pop_waiting = calls(Connection.pop_waiting)
@@ -151,6 +153,7 @@ def connect(
     user: str | None = None,
     reconnect: bool = False,
     resume: Resume = False,
+    exactly_once: Once = False,
     views: bool = True,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
@@ -158,7 +161,13 @@ def connect(
     """Open a connection for the length of a block; see `groupcomm_client.connect`."""
     options = with_views(options, views=views)
     connection = open_connection(
-        address, user=user, reconnect=reconnect, resume=resume, options=options, tls=tls
+        address,
+        user=user,
+        reconnect=reconnect,
+        resume=resume,
+        exactly_once=exactly_once,
+        options=options,
+        tls=tls,
     )
     try:
         yield connection
@@ -172,6 +181,7 @@ def open_connection(
     user: str | None = None,
     reconnect: bool = False,
     resume: Resume = False,
+    exactly_once: Once = False,
     views: bool = True,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
@@ -187,9 +197,8 @@ def open_connection(
     """
     loop, options = ThreadLoop(), with_views(options, views=views)
     try:
-        opened = complete(
-            opening.open_connection(loop, address, user, reconnect, resume, options, tls)
-        )
+        how = (reconnect, resume, exactly_once)
+        opened = complete(opening.open_connection(loop, address, user, how, options, tls))
     except BaseException:
         loop.watch.close()
         raise

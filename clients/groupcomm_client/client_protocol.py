@@ -28,6 +28,7 @@ from groupcomm.events import (
     DaemonView,
     Event,
     GroupView,
+    LineGranted,
     MemberId,
     Message,
     Ordered,
@@ -35,7 +36,7 @@ from groupcomm.events import (
     Transition,
     Undeliverable,
 )
-from groupcomm.level import LEVELS
+from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group
 from groupcomm.session.client_session import (
     DAEMON_TIMEOUT_S,
@@ -48,6 +49,8 @@ from groupcomm_client.events import NO_SECRET, Received, Unreadable
 from groupcomm_client.filters import factories
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.filters.roles import Outgoing, SystemEvent
+from groupcomm_client.line import Line, Sent
+from groupcomm_client.line_session import LineSession
 from groupcomm_client.requests import Pending, PendingOrder, Requests
 from groupcomm_client.without_views import check_secret
 
@@ -85,6 +88,7 @@ class ClientProtocol:
         inputs: the number of times that bytes have arrived.
         owner: the process that the session belongs to, if it has forked this one; else 0.
         events: the events that have arrived and were not popped yet.
+        line: the line whose messages are sent in the session; None for none.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
         views: whether groups are joined with views, unless a join says otherwise.
         on_watched: set by the stream; called when `look_in_s` has become less.
@@ -98,6 +102,7 @@ class ClientProtocol:
     view: DaemonView | None = None
     closed: Closed | None = None
     stopping: DaemonStopping | None = None
+    line: LineSession | None = None
 
     def __init__(
         self,
@@ -327,6 +332,16 @@ class ClientProtocol:
 
     def _multicast(self, message: Outgoing, data: bytes) -> int:
         """Pass a message with these data to the session; return its number."""
+        if self.line is None:
+            return self.put(message, data)
+        if message.level == ServiceLevel.RELIABLE:  # so that what was delivered has no gap
+            message = replace(message, level=ServiceLevel.FIFO)
+        number = self.put(message, data)
+        self.line.keep(number, message)
+        return number
+
+    def put(self, message: Outgoing | Sent, data: bytes) -> int:
+        """Pass a message with these data to the session as it is; return its number."""
         number = self._doubt.last_sent = self._session.multicast(
             message.groups,
             data,
@@ -336,21 +351,15 @@ class ClientProtocol:
             ordered=message.ordered,
         )
         if self._trace is not None:
-            self._trace.sent(
-                number,
-                message.level,
-                message.groups,
-                message.type,
-                data,
-                discard=message.self_discard,
-                ordered=message.ordered,
-            )
+            what = (message.level, message.groups, message.type, data)
+            discard, ordered = message.self_discard, message.ordered
+            self._trace.sent(number, *what, discard=discard, ordered=ordered)
         return number
 
     def send_many(self, alike: Outgoing, messages: Sequence[bytes]) -> None:
         """Send some of many messages, which are like one but for their data."""
         self.check_sending()
-        if self._trace is not None or not self.is_plain:
+        if self._trace is not None or not self.is_plain or self.line is not None:
             for data in messages:
                 self.send(replace(alike, data=data))
             return
@@ -364,6 +373,13 @@ class ClientProtocol:
             )
         finally:
             self._doubt.last_sent = self._session.last_number
+
+    def go_on_with(self, line: Line) -> LineSession | None:
+        """Send all messages in a line from now on; return None if the daemon knows no lines."""
+        self.check_sending()
+        if self._session.knows_lines:
+            self.line = LineSession(line, self, self._session, self._requests)
+        return self.line
 
     def ask(self, question: str) -> Pending[bytes]:
         """Ask the daemon a question; answers come in the order of the questions."""
@@ -504,8 +520,8 @@ class ClientProtocol:
                 self._accept_view(event)
             case Ordered() | Answer():
                 self._note_answer(event)
-            case Connected():
-                self._admitted(event.member)
+            case Connected() | LineGranted():
+                self._begin(event)
             case Closed():
                 self._end(event)
             case DaemonView():
@@ -552,6 +568,8 @@ class ClientProtocol:
             self._sealing.finish()
         if self._filtering is not None:
             self._filtering.finish()
+        if self.line is not None:
+            self.line.note_answers()
         if self._said_goodbye and closed.code == Code.OK:
             self._doubt.end()
         self.closed = closed
@@ -576,6 +594,13 @@ class ClientProtocol:
             self._doubt.note_shown(self._requests.changed(view, joined=joined))
         if not reads:
             self._notify(view)
+
+    def _begin(self, event: Connected | LineGranted) -> None:
+        """Begin the session, or go on with its line."""
+        if isinstance(event, Connected):
+            self._admitted(event.member)
+        elif self.line is not None:
+            self.line.begin(event)
 
     def _admitted(self, member: MemberId) -> None:
         self.member = member
@@ -620,11 +645,8 @@ class ClientProtocol:
         self.needs_flush = False  # the sending call writes the output
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
-        """Send a message that has passed the filters, sealed if its group has a secret.
-
-        Returns:
-            The number of the message; 0 if it waits for the key of its group.
-        """
+        """Send a message that has passed the filters, sealed if its group has a secret; return its
+        number, 0 if it waits for the key of its group."""
         sealing = self._sealing
         if sealing is not None and (sealing.concerns(message.groups) or message.secret):
             return sealing.send(message, data)

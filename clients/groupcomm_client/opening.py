@@ -2,11 +2,18 @@
 
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from groupcomm.errors import CannotConnect, Code, ConfigError, LocalProtocolError, SessionEnded
+from groupcomm.errors import (
+    CannotConnect,
+    Code,
+    ConfigError,
+    InDoubt,
+    LocalProtocolError,
+    SessionEnded,
+)
 from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
 from groupcomm.session.client_session import DAEMON_TIMEOUT_S
@@ -16,11 +23,13 @@ from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Connection
 from groupcomm_client.filters.factories import Factory
+from groupcomm_client.line import Line
 from groupcomm_client.loops import Loop
 from groupcomm_client.options import (
     ADMISSION_S,
     SAME_HOST_TIMEOUT_S,
     ConnectOptions,
+    Once,
     Resume,
     TlsOptions,
     random_user,
@@ -38,21 +47,28 @@ if TYPE_CHECKING:
     from groupcomm_client.end_to_end.credentials import GroupSecret
 
 
+How: TypeAlias = tuple[bool, Resume, Once]
+"""Whether a connection reconnects, whether it resumes, whether its messages come exactly once."""
+
+
 @asynccontextmanager
 async def connection_block(
     loop: Loop,
     address: str | None,
     user: str | None,
-    reconnect: bool,
-    resume: Resume,
+    how: How,
     options: ConnectOptions,
     tls: TlsOptions | None,
 ) -> AsyncIterator[Connection]:
     """Open a connection for the length of a block; see `groupcomm_client.connect`."""
-    connection = await open_connection(loop, address, user, reconnect, resume, options, tls)
+    connection = await open_connection(loop, address, user, how, options, tls)
     try:
         yield connection
-    finally:
+    except BaseException:
+        with suppress(InDoubt):  # what has ended the block is to be known first
+            await connection.aclose()
+        raise
+    else:
         await connection.aclose()
 
 
@@ -60,28 +76,59 @@ async def open_connection(
     loop: Loop,
     address: str | None,
     user: str | None,
-    reconnect: bool,
-    resume: Resume,
+    how: How,
     options: ConnectOptions,
     tls: TlsOptions | None,
 ) -> Connection:
     """Return a connection that was admitted; see `groupcomm_client.connect`."""
     _check_types(address, user, options, tls)
+    reconnect, resume, exactly_once = how
     if resume is not False:
         _check_resume(reconnect, resume, options)
+    if exactly_once is not False:
+        _check_once(how, options)
     opener = SessionOpener(loop, address or default_address(), user or random_user(), options, tls)
     await opener.read_credentials()
     secrets: dict[str, GroupSecret] = {}
-    filters = options.filters if resume is False else ()
+    filters = options.filters if resume is False and exactly_once is False else ()
     first = await opener.open(filters, secrets, timeout_s=options.timeout_s)
     if not reconnect:
         return Connection(first, loop)
+    names = None if isinstance(resume, bool) else tuple(resume)
+    if exactly_once is not False:
+        return await _once(first, loop, opener, secrets, how, options.timeout_s)
     if resume is False:
         return ReconnectingConnection(first, loop, opener, options.filters, secrets)
     from groupcomm_client.history.resuming import ResumingConnection  # noqa: PLC0415 - few need it
 
-    names = None if isinstance(resume, bool) else tuple(resume)
     return ResumingConnection(first, loop, opener, secrets, names)
+
+
+async def _once(
+    first: Session,
+    loop: Loop,
+    opener: "SessionOpener",
+    secrets: "dict[str, GroupSecret]",
+    how: How,
+    timeout_s: float,
+) -> Connection:
+    """Return a connection whose messages come exactly once."""
+    from groupcomm_client import exactly_once as once  # noqa: PLC0415 - few need it
+
+    _, resume, outbox = how
+    opened: once.OnceMixin
+    if resume is False:
+        opened = once.OnceConnection(first, loop, opener, (), secrets)
+    else:
+        names = None if isinstance(resume, bool) else tuple(resume)
+        opened = once.OnceResumingConnection(first, loop, opener, secrets, names)
+    try:
+        line = Line() if isinstance(outbox, bool) else await loop.from_disk(outbox.file.open)
+    except BaseException:
+        first.stream.close()
+        raise
+    await opened.begin_line(line, timeout_s)
+    return opened
 
 
 def _check_types(address: object, user: object, options: object, tls: object) -> None:
@@ -90,6 +137,20 @@ def _check_types(address: object, user: object, options: object, tls: object) ->
     check_type("user", user, str, "a name")
     check_type("options", options, ConnectOptions, "ConnectOptions(...)")
     check_type("tls", tls, TlsOptions, "TlsOptions(...)")
+
+
+def _check_once(how: How, options: ConnectOptions) -> None:
+    """Raise LocalProtocolError if a connection with these options cannot deliver exactly once."""
+    reconnect, _, outbox = how
+    if outbox is not True and not hasattr(outbox, "file"):
+        raise LocalProtocolError(f"exactly_once is {outbox!r}; write True, or an Outbox")
+    if not reconnect:
+        raise LocalProtocolError("exactly_once needs reconnect=True, as it is about all sessions")
+    if options.filters is not None:
+        raise LocalProtocolError(
+            "a connection with exactly_once has no filters, as what one session has filtered may be"
+            " sent in another: leave out exactly_once, or filters"
+        )
 
 
 def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> None:

@@ -4,12 +4,15 @@ import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm_client.filters.factories import Factory, check_filters
+
+if TYPE_CHECKING:
+    from groupcomm_client.outbox import Outbox
 
 ADMISSION_S: Final = 10.0
 """Longer than any view change, as an admission is ordered among all daemons."""
@@ -19,6 +22,9 @@ SAME_HOST_TIMEOUT_S: Final = 3.0
 its token timeout, which is shorter; and no cable is between them that may be put back."""
 
 StrPath = str | os.PathLike[str]
+
+Once: TypeAlias = "bool | Outbox"
+"""Whether messages come exactly once, and whether an outbox stores them."""
 
 Resume = bool | Sequence[str]
 """Whether a connection resumes, in all groups or in some; see `groupcomm_client.connect`."""

@@ -311,6 +311,10 @@ class ReconnectingConnection(Connection):
             except SessionEnded as error:  # before the session has accepted any message
                 await self._renew(session, error)
 
+    async def flush(self) -> None:
+        """Wait until all that was sent is accepted, in several sessions if necessary."""
+        await self._retry(super().flush)
+
     # ---- events ----
 
     async def receive(self, timeout_s: float | None = None) -> Received:
@@ -534,9 +538,13 @@ class ReconnectingConnection(Connection):
             except (CannotConnect, SessionEnded) as error:
                 if await self._is_final(error):
                     raise
+                self._refused(error)
             # A random share, so that the programs of a daemon do not all reconnect at once.
             await self.loop.sleep(pause_s * self._random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _refused(self, why: CannotConnect | SessionEnded) -> None:
+        """Note why an attempt to open a session was in vain."""
 
     async def _is_final(self, end: CannotConnect | SessionEnded) -> bool:
         """Return whether no further attempt can succeed."""
@@ -553,8 +561,12 @@ class ReconnectingConnection(Connection):
                     await joining.join(group, secret=self._secrets.get(group), views=views)
                 except AccessRefused:  # it may no longer join, as its events show
                     self._groups.pop(group, None)  # the program may have left it meanwhile
+            await self._go_on(new)
             self._check_open()
         except BaseException:
             new.stream.close()
             raise
         return new
+
+    async def _go_on(self, new: Session) -> None:
+        """Do what the next session needs, once it is in all groups."""

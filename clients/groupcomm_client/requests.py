@@ -103,6 +103,10 @@ class Requests:
         order = self._orders[number] = PendingOrder(number)
         return order
 
+    def order(self, number: int) -> PendingOrder | None:
+        """Return the awaited place of a message; None if nobody awaits it."""
+        return self._orders.get(number)
+
     def forget_order(self, order: PendingOrder) -> None:
         """Stop waiting for the place of a message."""
         self._orders.pop(order.number, None)

@@ -23,6 +23,7 @@ from groupcomm_client.opening import connection_block
 from groupcomm_client.options import (
     DEFAULT_OPTIONS,
     ConnectOptions,
+    Once,
     Resume,
     TlsOptions,
     with_views,
@@ -312,6 +313,7 @@ async def connect(
     user: str | None = None,
     reconnect: bool = False,
     resume: Resume = False,
+    exactly_once: Once = False,
     views: bool = True,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
@@ -334,6 +336,9 @@ async def connect(
             An event of class `Reconnected` stands where something may be missing.
         resume: with `reconnect`, what was missed in the joined groups, or in those that are named
             here, comes from their archives behind `Reconnected`; see docs/history.md.
+        exactly_once: with `reconnect`, the daemons deliver each message of this connection once,
+            whatever ends: what was not delivered is sent again in the next session. It needs a
+            majority of the daemons; see docs/exactly-once.md.
         views: False to read all groups: see `Connection.join`.
         options: the options of the session; see `ConnectOptions`.
         tls: the authorities to trust and the program's credentials, for ``tls://``; None for those
@@ -353,9 +358,9 @@ async def connect(
             "for: use connect of groupcomm_client.aio for asyncio, of "
             "groupcomm_client.blocking for threads"
         )
-    async with connection_block(
-        TrioLoop(), address, user, reconnect, resume, with_views(options, views=views), tls
-    ) as connection:
+    options = with_views(options, views=views)
+    how = (reconnect, resume, exactly_once)
+    async with connection_block(TrioLoop(), address, user, how, options, tls) as connection:
         yield connection
 
 

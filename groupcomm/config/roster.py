@@ -303,6 +303,11 @@ class Roster:
         standing = self.votes.standing(members)
         return None if standing is Standing.UNKNOWN else standing is Standing.MAJORITY
 
+    def others_may_act(self, members: Collection[str]) -> bool:
+        """Return whether the daemons besides these could act without them, or come to do so."""
+        others = [name for name in self.names if name not in members]
+        return self.votes.standing(others) is not Standing.MINORITY
+
     # ---- changes ----
 
     def changed(self, change: RosterChange, *, forced: bool = False) -> "Roster":

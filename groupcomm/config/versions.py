@@ -91,21 +91,8 @@ LOCALITY: Final = 1 << 8
 ADDRESSED: Final = 1 << 9
 """The feature of daemons that read horizon notices to some rings, and of the shared tree."""
 
-SPOKEN: Final = Versions(
-    lowest=1,
-    highest=PACKED,
-    features=INVITATIONS
-    | HOST_NAMES
-    | READERS
-    | CARRIED
-    | SEGMENTS
-    | VOTES
-    | DIGESTS
-    | SHORT_ROWS
-    | LOCALITY
-    | ADDRESSED,
-)
-"""The versions and features of this release."""
+LINES: Final = 1 << 10
+"""The feature of daemons that keep a table of the lines of senders (groups/lines.py)."""
 
 FEATURES: Final[Mapping[int, str]] = {
     INVITATIONS: "invitations",
@@ -118,8 +105,12 @@ FEATURES: Final[Mapping[int, str]] = {
     SHORT_ROWS: "short-rows",
     LOCALITY: "locality",
     ADDRESSED: "addressed",
+    LINES: "lines",
 }
 """The names of features, by their bits."""
+
+SPOKEN: Final = Versions(lowest=1, highest=PACKED, features=sum(FEATURES))
+"""The versions and features of this release."""
 
 
 def shared(found: Iterable[Versions]) -> Versions:

@@ -54,6 +54,8 @@ class Acceptance:
         unsettled: by packet that is not held by all yet: the last message in it, by connection; in
             the order of numbers.
         due: the time at which clients are told; inf if there is nothing to tell.
+        postponed: the sessions that are told nothing before the next view: whether their messages
+            count is decided then.
     """
 
     __slots__ = (
@@ -61,6 +63,7 @@ class Acceptance:
         "_notified_at",
         "_progress",
         "due",
+        "postponed",
         "unsettled",
     )
 
@@ -69,6 +72,7 @@ class Acceptance:
         self._progress: defaultdict[int, _Progress] = defaultdict(_Progress)  # by connection
         self._notified_at = -inf
         self._changed: set[int] = set()
+        self.postponed: frozenset[int] = frozenset()
         self.due = inf
 
     def note_numbered(self, bundle: Bundle, packet: int) -> None:
@@ -104,6 +108,18 @@ class Acceptance:
         self._changed.add(connection)
         self.due = min(self.due, max(now, self._notified_at + TELL_S))
 
+    def restart(self, connection: int) -> None:
+        """Forget all messages of a session: it begins to count anew."""
+        for _, messages in self.unsettled:
+            messages.pop(connection, None)
+        self.forget(connection)
+
+    def release(self, now: float) -> None:
+        """Tell all sessions again."""
+        postponed, self.postponed = self.postponed, frozenset()
+        for connection in postponed:
+            self._change(connection, now)
+
     def forget(self, connection: int) -> None:
         """Forget a session that has ended."""
         self._changed.discard(connection)
@@ -122,6 +138,8 @@ class Acceptance:
             session = sessions.get(connection)
             if session is None:
                 self.forget(connection)
+                continue
+            if connection in self.postponed:
                 continue
             progress = self._progress[connection]
             if session.output_popped < progress.end:

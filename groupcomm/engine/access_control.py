@@ -34,6 +34,7 @@ MEMBER_HEAD_BYTES: Final = 9
 
 _FRAGMENT = int(BundleKind.FRAGMENT)
 _JOIN = int(BundleKind.JOIN)
+_LINE = int(BundleKind.LINE)
 _LEAVE = int(BundleKind.LEAVE)
 
 
@@ -108,6 +109,8 @@ class AccessControl:
 
         A refusal without a verb means that the bundle is dropped without a word.
         """
+        if bundle.kind == _LINE:
+            return None  # who knows the id of a line may go on with it
         if bundle.kind == _JOIN:
             return self._find_join_refusal(session, bundle)
         if bundle.kind == _LEAVE:

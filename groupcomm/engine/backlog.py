@@ -10,7 +10,8 @@ of one ring nothing waits.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from itertools import chain
 from math import inf
 from typing import Final
 
@@ -214,6 +215,7 @@ class Subscriptions:
         leaves: Callable[[str], bool] | None,
         readers: bool = True,
         rights: RightLimits | None = None,
+        ended: Collection[int] = (),
     ) -> None:
         """Begin a view for which this daemon has announced members or readers of `groups`.
 
@@ -223,6 +225,7 @@ class Subscriptions:
             readers: whether all its daemons know readers; if not, joins without views are as
                 others.
             rights: the limits of rights to send; None if messages that leave the ring need none.
+            ended: the sessions whose bundles are dropped, except those by which they end.
         """
         self._leaves, self._readers = leaves, readers
         needs_rights = rights is not None and leaves is not None
@@ -234,11 +237,9 @@ class Subscriptions:
             names.clear()
         self._joins.clear()
         held, self._held, self.waiting = self._held, {}, 0
-        waiting = [bundle for bundle in self._backlog.clear() if bundle.kind < BundleKind.SUBSCRIBE]
-        for bundle in waiting:
-            self.admit(bundle)
-        for queue in held.values():
-            for bundle in queue:
+        waiting = [b for b in self._backlog.clear() if b.kind < BundleKind.SUBSCRIBE or b.message]
+        for bundle in chain(waiting, *held.values()):
+            if bundle.session not in ended or not bundle.message:
                 self.admit(bundle)
 
     # ---- bundles of sessions ----

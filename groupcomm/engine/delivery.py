@@ -34,6 +34,7 @@ from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.beginning import PIECE, Beginning
 from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.groups import Groups
+from groupcomm.groups.lines import NO_LINES, LineRules
 from groupcomm.groups.marks import Marks, ReportedFrontier
 from groupcomm.groups.pruning import Reach
 from groupcomm.groups.ring_table import RingTable
@@ -65,7 +66,7 @@ _UNRELIABLE = ServiceLevel.UNRELIABLE
 _SAFE = ServiceLevel.SAFE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
 _UNSUBSCRIBE = BundleKind.UNSUBSCRIBE
-_WIDE = BundleKind.WIDE
+_WIDE, _LINE = BundleKind.WIDE, BundleKind.LINE
 
 
 def _is_whole(bundle: Bundle) -> bool:
@@ -146,6 +147,7 @@ class Delivery:
         sessions: the local sessions.
         on_complete: is called once the groups are known, before anything is delivered.
         carried: the groups that are carried into the view.
+        lines: what decides whether lines go on in it.
         handlers: by kind, what is called with each bundle that a daemon itself has sent, besides
             those about groups, and the index of that daemon.
         latest: the latest time that can be true.
@@ -175,6 +177,7 @@ class Delivery:
         sessions: LocalSessions,
         on_complete: Callable[[], None],
         carried: CarriedGroups,
+        lines: LineRules = NO_LINES,
         handlers: Mapping[int, Callable[[int, Bundle], None]],
         latest: LatestTime,
         probe: Probe,
@@ -198,7 +201,7 @@ class Delivery:
         self._is_known = False  # whether the groups are known, though maybe not shown
         self._me = me
         self._on_complete = on_complete
-        self._carried = carried
+        self._carried, self._line_rules = carried, lines
         self._beginning: Beginning | None = None  # from all announcements until it is done
         self._handlers = handlers
         self._latest = latest
@@ -368,7 +371,7 @@ class Delivery:
         if groups.checks:
             groups.settle(order.progress)
         least = order.frontiers.least
-        if self._waits.waiting or self._alone:
+        if self._waits.waiting or self._alone or self._sessions.lines.granted:
             self._end_waits(least)
         self.holds_packets = False
         for stream in self.streams:
@@ -418,11 +421,13 @@ class Delivery:
                 self._sessions.subscriptions.on_known(bundle)
             else:
                 self._sessions.send_position(bundle)
+        if self._sessions.lines.granted:
+            self._sessions.lines.tell_held(least_frontier)
 
     def _on_release(self, bundle: Bundle) -> None:
         if bundle.kind == _STATE:
             self.receive_announcement(bundle)
-        elif bundle.kind >= _SUBSCRIBE and self._is_known:
+        elif bundle.kind >= _SUBSCRIBE and bundle.kind != _LINE and self._is_known:
             self._receive_from_daemon(bundle.packet, bundle)  # others rely on it from here on
         elif (
             self.complete
@@ -466,6 +471,7 @@ class Delivery:
             self._beginning = self.groups.begin(
                 self._carried.pop(self._me),
                 self.announcements,
+                lines=self._line_rules,
                 on_session=self._on_session if len(self.streams) > 1 else None,
                 on_table=self._on_table,
             )
@@ -520,8 +526,10 @@ class Delivery:
         """Deliver one bundle to its recipients, without regard to its level."""
         packet: DataPacket = bundle.packet
         if bundle.kind >= _SUBSCRIBE:
-            self._receive_from_daemon(packet, bundle)
-            return
+            if bundle.kind != _LINE:
+                self._receive_from_daemon(packet, bundle)
+                return
+            self.order.hurry(packet.time)  # its session waits until all daemons hold it
         sender = self.groups.sender(bundle)
         if bundle.level == _UNRELIABLE:
             self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)

@@ -26,6 +26,7 @@ from groupcomm.engine.inputs import (
     QuestionAnswered,
 )
 from groupcomm.engine.intake import Intake, Reading
+from groupcomm.engine.lines import LocalLines
 from groupcomm.engine.liveness import SessionWatches
 from groupcomm.engine.news import ProgramSilent
 from groupcomm.engine.output import Output
@@ -62,7 +63,7 @@ from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bun
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
-_JOIN = BundleKind.JOIN
+_JOIN, _LINE = BundleKind.JOIN, BundleKind.LINE
 _OPEN = DaemonSessionState.OPEN
 _STOPPING, _HEARTBEATS = int(Capability.STOPPING), int(Capability.HEARTBEATS)
 _REFUSALS, _BOUNDS = int(Capability.REFUSALS), int(Capability.BOUNDS)
@@ -90,6 +91,8 @@ class LocalSessions:
         backlog: bundles that wait for a number.
         subscriptions: bundles pass through them on their way to the backlog.
         acceptance: tells clients which of their messages are safe from a crash of this daemon.
+        lines: the lines of sessions.
+        line_claimed, line_granted, line_taken: see LocalLines; the groups call them.
         watches: the watches over the sessions whose clients send heartbeats.
         room: the bytes of a packet that a bundle of a session which begins now may fill.
         output: the frames for them.
@@ -143,6 +146,9 @@ class LocalSessions:
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
         self.acceptance = Acceptance()
+        self.lines = LocalLines(self._tell_line, self._end_line)
+        self.line_claimed, self.line_granted = self.lines.claimed, self.lines.grant
+        self.line_taken = self.lines.end_taken
         self.watches = SessionWatches(self._push, self._end_silent)
         self.silent: list[ProgramSilent] = []
         self.now = 0.0
@@ -171,7 +177,9 @@ class LocalSessions:
         self.output.by_votes = view.by_votes or (self._view is not None and self._view.by_votes)
         self._view = view
         self._table = self.access_control.table = table
-        self.subscriptions.begin(groups, leaves=leaves, readers=readers, rights=rights)
+        ended = self.lines.begin(table)
+        self.acceptance.release(self.now)
+        self.subscriptions.begin(groups, leaves=leaves, readers=readers, rights=rights, ended=ended)
         self.output.push_all_changes()
         notified: dict[bytes, list[int]] = {}  # by the frame that they understand
         for number, session in self.by_connection.items():
@@ -196,6 +204,7 @@ class LocalSessions:
 
     def end(self) -> None:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
+        self.acceptance.postponed = frozenset(self.lines.stages)  # the next view decides
         self.acceptance.settle(inf, self.now)  # the rest of the view was delivered
         sessions = self.by_connection.values()
         reclaimed = [b for each in sessions if each.numbered for b in each.reclaim()]
@@ -378,6 +387,8 @@ class LocalSessions:
 
     def _submit(self, session: DaemonSession, request: Submit) -> None:
         bundle = request.bundle
+        if bundle.kind == _LINE and not bundle.flags and not self.lines.ask(session):
+            return
         asks = self.access_control.restricts or bundle.kind > _FRAGMENT
         if (asks or session.refused == bundle.message) and not self._admits(session, bundle):
             return
@@ -431,6 +442,19 @@ class LocalSessions:
             session.note_reply()
         else:
             self._end(session, Code.ILLEGAL_GROUP, str(refused))
+
+    # ---- lines ----
+
+    def _tell_line(self, connection: int, frame: bytes) -> None:
+        """Tell a session that it goes on with its line, whose numbers it is told of from now on."""
+        self.acceptance.restart(connection)
+        self._push(self.by_connection[connection], (frame,))
+
+    def _end_line(self, connection: int, code: int, reason: str) -> None:
+        """End a session whose line does not go on in it."""
+        session = self.by_connection.get(connection)
+        if session is not None:
+            self._end(session, code, reason)
 
     # ---- rules ----
 
@@ -619,6 +643,7 @@ class LocalSessions:
         before = session.state
         self.output.push_changes(session)
         session.disconnect()
+        self.lines.forget(connection)
         self.access_control.forget(session)
         if before is DaemonSessionState.GONE:
             self._forget(connection)

@@ -30,6 +30,7 @@ from groupcomm.engine.waiting_rings import WaitingRings
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.groups.carried import OwnAnnouncement
+from groupcomm.groups.lines import LineRules
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.groups.table import Member
 from groupcomm.link.forwarding import Forwarding
@@ -133,9 +134,8 @@ class ViewState:
     ) -> None:
         starts, self.view, self.key = config.starts, view, view.key
         self.majority, self.rosters = majority, rosters
-        self._me = me
+        self._me, self._own_ring = me, view.ring_of[me]
         self._parts, self._config = parts, config
-        self._own_ring = view.ring_of[me]
         self.several = len(view.rings) > 1  # with one ring no packet is ever forwarded
         self._probe, self._sessions, self._to_network = parts.probe, parts.sessions, parts.sender
         self.counters = parts.counters
@@ -155,7 +155,7 @@ class ViewState:
             base=starts.stream,
             unreliable_base=starts.unreliable,
         )
-        self.delivery = self._make_delivery(parts)
+        self.delivery = self._make_delivery(parts, LineRules(majority, self._others_may_act))
         self.streams = self.delivery.streams
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, self.delivery.reported
@@ -186,7 +186,11 @@ class ViewState:
             self._first.extend(bundles)
             self._announcement = None
 
-    def _make_delivery(self, parts: Parts) -> Delivery:
+    def _others_may_act(self, names: Collection[str]) -> bool:
+        """Return whether daemons besides these could have acted since the last complete view."""
+        return any(roster.others_may_act(names) for roster in self.rosters)
+
+    def _make_delivery(self, parts: Parts, lines: LineRules) -> Delivery:
         view = self.view
         return Delivery(
             view,
@@ -196,6 +200,7 @@ class ViewState:
             sessions=self._sessions,
             on_complete=self._on_complete,
             carried=parts.carried_groups,
+            lines=lines,
             handlers={
                 BundleKind.KEYS: parts.key_manager.on_report,
                 BundleKind.REPORT: partial(parts.reports.accept, view),
@@ -406,6 +411,8 @@ class ViewState:
                 self.deadline = self._now
         if self._sessions.acceptance.unsettled:
             held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
+            if self.several and self._sessions.lines.stages:  # all that others have sent before it
+                held = min(held, self.streams[self._own_ring].forgotten)
             self._sessions.acceptance.settle(held, self._now)
         if self._packer.source.size > waiting:
             self.deadline = self._now  # a session has ended, a name is free, or a join may go on

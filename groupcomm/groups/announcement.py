@@ -76,13 +76,16 @@ class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     `completed`: key of the last view whose group table it completed; empty before the first.
     `together`: number and random id of the daemons that have come along with it since then.
     `digest`: the digest of its rows (GroupTable.digests). `sections`: the rows, each section an
-    encoded `Rows`; none if all daemons of the view have come along.
+    encoded `Rows`; none if all daemons of the view have come along. `lines`: the table of lines
+    (lines.py), of the first of the daemons that have come along; only in views of daemons that all
+    have the feature LINES.
     """
 
     completed: Annotated[bytes, Meta(max_length=16)]
     together: Together
     digest: Number = 0
     sections: tuple[bytes, ...] = ()
+    lines: bytes = b""
 
 
 class _Whole(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -194,7 +197,8 @@ def encode_announcement(
         size: the bytes that fit one packet.
     """
     if versions.features & CARRIED:
-        return _encode(announcement)
+        fields = msgspec.structs.astuple(announcement)
+        return _encode(fields if announcement.lines else fields[:-1])
     fields = msgspec.structs.astuple(rows)
     head = (announcement.completed, announcement.together)
     # Daemons that know no readers know no such field either.
@@ -313,6 +317,19 @@ class Announcements:
                 and keys[me] in other.together
             )
         )
+
+    def tables(self) -> list[tuple[list[int], bytes]]:
+        """Return the daemons that say that they have come together, and the lines that their first
+        one has told; nothing if all have come together."""
+        found: dict[object, list[int]] = {}
+        for daemon in range(self._daemons):
+            each = self.whole[daemon]
+            alone = not (each.completed and each.together)
+            key = daemon if alone else (each.completed, each.together[0])
+            found.setdefault(key, []).append(daemon)
+        if len(found) == 1:
+            return []
+        return [(daemons, self.whole[daemons[0]].lines) for daemons in found.values()]
 
     def origins(self, keys: Sequence[tuple[int, int]]) -> list[int]:
         """Return a number for each daemon, the same for daemons that have come together.

@@ -69,6 +69,15 @@ class Audience(Protocol):
     def entered(self, member: Member, group: str) -> None:
         """Note that a session, local or not, has joined a group."""
 
+    def line_claimed(self, connection: int) -> None:
+        """Note that a local session's request to go on with a line has its place."""
+
+    def line_granted(self, connection: int, time: int) -> None:
+        """Note that a local session goes on with its line, by an event of this time."""
+
+    def line_taken(self, connection: int) -> None:
+        """End a local session, as another one is to go on with its line."""
+
     def left(self, group: str) -> None:
         """Note that a local session has left a group."""
 

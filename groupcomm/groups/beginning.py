@@ -19,6 +19,7 @@ from groupcomm.events import Cause, MemberId
 from groupcomm.groups.announcement import Announcements, Groups, Rows, decode_rows_untrusted
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.changes import GroupChange
+from groupcomm.groups.lines import LineRules
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.names import check_group, check_user, private_name
 
@@ -64,6 +65,7 @@ class Beginning:
             daemons of that view; an empty table before the first.
         announcements: those of all daemons.
         audience: the local sessions.
+        lines: what decides whether lines go on in the view.
         on_session: is called with each session of the table; None if nobody asks.
         on_table: is called once the table is whole, before any group is shown.
 
@@ -81,10 +83,12 @@ class Beginning:
         announcements: Announcements,
         audience: Audience,
         *,
+        lines: LineRules,
         on_session: Callable[[Member], None] | None,
         on_table: Callable[[], None],
     ) -> None:
         self.done = False
+        self._view, self._lines = view, lines
         self.table, before = carried
         self.highest = [0] * len(view.daemons)
         self._audience, self._announcements = audience, announcements
@@ -267,6 +271,8 @@ class Beginning:
     def _begin_showing(self) -> tuple[Sequence[Any], Callable[[Any], int]]:
         table, names = self.table, self._names
         self._shown, table.shown = table.shown, dict.fromkeys(table.local, self._start)
+        tables = self._announcements.tables()
+        table.lines.begin(self._view, self._lines, tables, table.names)
         self._on_table()
         self._audience.table_changed(self._start, table.digest)
         origins = self._announcements.origins

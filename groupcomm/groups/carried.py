@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from groupcomm.config.versions import CARRIED, READERS, Versions
+from groupcomm.config.versions import CARRIED, LINES, READERS, Versions
 from groupcomm.config.view import DaemonId, View
 from groupcomm.groups.announcement import (
     Announcement,
@@ -108,4 +108,7 @@ class CarriedGroups:
             rows = rows_of(table, readers=readers)
         elif table is not None and not self._together.issuperset(view.daemons):
             slices = slices_of(table, readers=readers)
+            along = [daemon for daemon in view.daemons if daemon in self._together]
+            if versions.features & LINES and along[0] == self._daemons[self._me]:
+                announcement = msgspec.structs.replace(announcement, lines=table.lines.announce())
         return OwnAnnouncement(announcement, slices, rows, versions, room)

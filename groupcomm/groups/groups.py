@@ -18,10 +18,19 @@ from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.beginning import PIECE, Beginning
 from groupcomm.groups.changes import GroupChange
+from groupcomm.groups.lines import NO_LINES, LineRules
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
-from groupcomm.wire.bundle import SELF_DISCARD, WITHOUT_VIEWS, Bundle, BundleKind, principal_of
+from groupcomm.wire.bundle import (
+    GIVES_UP,
+    SELF_DISCARD,
+    WITHOUT_VIEWS,
+    Bundle,
+    BundleKind,
+    body_payload,
+    principal_of,
+)
 
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
@@ -156,6 +165,7 @@ class Groups:
         carried: tuple[GroupTable, Sequence[DaemonId]],
         announcements: Announcements,
         *,
+        lines: LineRules = NO_LINES,
         on_session: Callable[[Member], None] | None = None,
         on_table: Callable[[], None],
     ) -> Beginning:
@@ -169,6 +179,7 @@ class Groups:
             carried,
             announcements,
             self._audience,
+            lines=lines,
             on_session=on_session,
             on_table=on_table,
         )
@@ -193,6 +204,8 @@ class Groups:
             return
         daemon = bundle.packet.daemon
         self._send_out(bundle, daemon, self._open)
+        if self.table.lines.held:
+            self.table.lines.note((daemon, bundle.session), bundle)
         if bundle.privates and daemon == self._me and bundle.index in (0, bundle.count - 1):
             self._watch_private(bundle)
 
@@ -327,6 +340,9 @@ class Groups:
             if bundle.kind == BundleKind.DISCONNECT:
                 self._disconnect(member, bundle)
                 return
+            if bundle.kind == BundleKind.LINE:
+                self._go_on_with_line(member, bundle)
+                return
             self._join_or_leave(member, bundle)
         self._audience.table_changed(self._position(bundle), self.table.digest)
 
@@ -336,6 +352,27 @@ class Groups:
         self.highest[daemon] = max(self.highest[daemon], bundle.session)
         if daemon == self._me:
             self._audience.connected(bundle.session, member_id)
+
+    def _go_on_with_line(self, member: Member, bundle: Bundle) -> None:
+        """Let a session go on with a line, or give it up."""
+        lines, line_id = self.table.lines, bytes(body_payload(bundle.body))
+        key = (member.daemon, member.id.connection)
+        if bundle.flags & GIVES_UP:
+            lines.give_up(line_id, member.id)
+            return
+        if lines.why_not:
+            return  # its daemon has ended it
+        if member.daemon == self._me:
+            self._audience.line_claimed(member.id.connection)
+        ends = lines.claim(line_id, key, member.id)
+        if ends is None:
+            self._grant_line(key, bundle)
+        elif (found := self.table.names.get(ends.name)) and found.daemon == self._me:
+            self._audience.line_taken(ends.connection)
+
+    def _grant_line(self, key: tuple[int, int], bundle: Bundle) -> None:
+        if key[0] == self._me:
+            self._audience.line_granted(key[1], bundle.packet.time)
 
     def _join_or_leave(self, member: Member, bundle: Bundle) -> None:
         group = bundle.groups[0]
@@ -414,6 +451,8 @@ class Groups:
         self.table.disconnect(member)
         connection = member.id.connection
         self._ids.pop((member.daemon, connection, bundle.user), None)
+        if (following := self.table.lines.end((member.daemon, connection))) is not None:
+            self._grant_line(following[0], bundle)
         if member.daemon == self._me:
             self._audience.disconnected(connection, member.id)
         self._audience.table_changed(at, self.table.digest)

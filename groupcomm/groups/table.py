@@ -10,6 +10,7 @@ from operator import attrgetter, xor
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
+from groupcomm.groups.lines import Lines
 
 
 class Member:
@@ -50,6 +51,7 @@ class GroupTable:
         memberships: the number of members of all groups together.
         name_bytes: for each group the bytes of its members' names together.
         digest: 64 bits over the whole table.
+        lines: what was delivered of the lines of senders.
         digests: 64 bits over the rows of each daemon: its sessions, and the groups of each.
     """
 
@@ -58,6 +60,7 @@ class GroupTable:
         "digest",
         "digests",
         "groups",
+        "lines",
         "local",
         "memberships",
         "name_bytes",
@@ -77,8 +80,14 @@ class GroupTable:
         self.shown: dict[str, Position] = {}
         self.name_bytes: dict[str, int] = {}
         self.memberships = 0
+        self.lines = Lines()
         self.digest = 0
         self.digests: dict[int, int] = {}
+
+    @property
+    def me(self) -> int:
+        """Return the index of this daemon in the view."""
+        return self._me
 
     def renumber(self, me: int, kept: dict[int, int]) -> None:
         """Give daemons other indices, and forget the sessions of all others, which are dropped.

@@ -118,6 +118,10 @@ class Bundler:
         self._items: deque[_Item] = deque()
         self._open: _Shared | None = None  # the last item, if further messages fit
 
+    def end_bundle(self) -> None:
+        """Begin a new bundle with the next message."""
+        self._open = None
+
     def add_frame(self, frame: bytes) -> None:
         """Queue a whole frame."""
         self._open = None

@@ -19,7 +19,6 @@ from groupcomm.events import (
     DaemonView,
     Event,
     GroupView,
-    MemberId,
     Transition,
 )
 from groupcomm.level import LEVELS, ServiceLevel
@@ -57,7 +56,9 @@ from groupcomm.session.frames import (
 from groupcomm.session.group_lists import UNFIT, GroupLists
 from groupcomm.session.inbox import Inbox
 from groupcomm.session.liveness import PeerWatch
+from groupcomm.session.memberships import Memberships
 from groupcomm.wire.bundle import (
+    GIVES_UP,
     SELF_DISCARD,
     WITHOUT_VIEWS,
     BundleKind,
@@ -109,6 +110,7 @@ class ClientSession:
         only_messages: whether the last `receive` has returned messages alone, none of them sealed.
         accepted: a crash of the daemon cannot lose own messages up to this number; None if the
             daemon does not tell.
+        knows_lines: whether the daemon knows lines.
         was_silent: whether the session has ended because its daemon was silent.
     """
 
@@ -123,6 +125,7 @@ class ClientSession:
         "_together",
         "_watch",
         "accepted",
+        "knows_lines",
         "memberships",
         "only_messages",
         "state",
@@ -179,7 +182,7 @@ class ClientSession:
         self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
         self._timeout_s = daemon_timeout_s or 0.0
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
-        self._knows_readers = self.was_silent = False
+        self._knows_readers = self.knows_lines = self.was_silent = False
         self.accepted: int | None = None
         capabilities = ALWAYS
         capabilities |= Capability.ACCEPTED if accepted else 0
@@ -316,6 +319,33 @@ class ClientSession:
                 the group.
         """
         return self._control(BundleKind.LEAVE, group)
+
+    def go_on_with(self, line: bytes) -> None:
+        """Ask to go on with a line; a LineGranted follows, and no message before it.
+
+        Args:
+            line: its id, 16 bytes.
+
+        Raises:
+            LocalProtocolError: the session is not open.
+        """
+        self._change_line(line, 0)
+
+    def give_up(self, line: bytes) -> None:
+        """Say that the session needs its line no more; raise LocalProtocolError if it is over."""
+        self._change_line(line, GIVES_UP)
+
+    def _change_line(self, line: bytes, flags: int) -> None:
+        if self.state is not ClientSessionState.OPEN:
+            raise self._not_open()
+        self._number += 1
+        body = encode_body(BundleKind.LINE, _AGREED, flags, self._number, (), line)
+        self._bundler.add_frame(encode_bundle_head(len(body), False) + body)
+
+    def count_from(self, number: int) -> None:
+        """Give the next message of the line the number behind this one."""
+        self._number = number
+        self._bundler.end_bundle()
 
     def ask(self, text: str) -> None:
         """Ask the daemon about itself; Answers follow in the order of the questions.
@@ -501,6 +531,8 @@ class ClientSession:
             self._end_view(frame, events)
         elif (decode := EVENTS.get(kind)) is not None:
             events.append(decode(frame))
+            if kind == FrameKind.LINE:
+                self.accepted = 0  # from here on it counts the messages of the line
         elif kind == FrameKind.WELCOME:
             self._on_welcome(frame, events)
         elif kind == FrameKind.CLOSED:
@@ -565,7 +597,7 @@ class ClientSession:
             raise BadDatagram("kind", "a second WELCOME")
         self._bundler.bundle_limit = connected.bundle_limit
         self._inbox.me = connected.member
-        self._knows_readers = connected.readers
+        self._knows_readers, self.knows_lines = connected.readers, connected.lines
         if self.state is ClientSessionState.GREETING:
             self.state = ClientSessionState.OPEN
         events.append(connected)
@@ -578,75 +610,6 @@ class ClientSession:
         self._inbox, self._lists = Inbox(0), GroupLists()
         self._inbox.last_returned = last_returned
         events.append(closed)
-
-
-class Memberships:
-    """The groups of one session, at its client: the one place that knows them.
-
-    For each group it knows whether the session has asked for it, and the latest view:
-
-        not asked, no view    the session is no member
-        asked, no view        it waits to become one
-        asked, a view         it is a member
-        not asked, a view     it waits to leave
-
-    docs/session.md has the table of the events that change this.
-
-    Attributes:
-        asked: the groups that it is a member of once all its requests are answered.
-        views: the latest views, as the program got them, of the groups that it is in, by name.
-        reads: the groups that it has joined, or asked for, without views.
-    """
-
-    __slots__ = ("asked", "reads", "views")
-
-    def __init__(self) -> None:
-        self.asked: set[str] = set()
-        self.views: dict[str, GroupView] = {}
-        self.reads: set[str] = set()
-
-    def join(self, group: str, *, views: bool = True) -> None:
-        """Note that the session asks to become a member, or without views to read the group.
-
-        Raises:
-            LocalProtocolError: the session has joined the group already, or asked to.
-        """
-        if group in self.asked:
-            raise LocalProtocolError(f"this session has joined {group!r} already; leave it first")
-        if group in self.views and views == (group in self.reads):
-            raise LocalProtocolError(
-                f"this session still leaves {group!r}: wait until it has left, as it now joins"
-                f" {'with' if views else 'without'} views"
-            )
-        if not views:
-            self.reads.add(group)
-        self.asked.add(group)
-
-    def leave(self, group: str) -> None:
-        """Note that the session asks to leave.
-
-        Raises:
-            LocalProtocolError: the session has not joined the group.
-        """
-        if group not in self.asked:
-            raise LocalProtocolError(f"this session has not joined {group!r}: join it first")
-        self.asked.remove(group)
-
-    def refuse(self, group: str) -> None:
-        """Note that the session may not join a group, or may not stay in it."""
-        self.asked.discard(group)
-        if group not in self.views:
-            self.reads.discard(group)
-
-    def update(self, view: GroupView, me: MemberId) -> bool:
-        """Note a view that the program gets; return whether the session is in it."""
-        if view.includes(me):
-            self.views[view.group] = view
-            return True
-        self.views.pop(view.group, None)
-        if view.group not in self.asked:
-            self.reads.discard(view.group)
-        return False
 
 
 def _why_broken(error: BadDatagram) -> str:

@@ -20,6 +20,7 @@ from groupcomm.events import (
     DaemonView,
     Event,
     GroupView,
+    LineGranted,
     MemberId,
     Ordered,
     Refused,
@@ -60,6 +61,7 @@ _STOPPING = struct.Struct("!BIH")  # kind, milliseconds, addresses
 _ABORT = struct.Struct("!BQQ")  # kind, connection, number
 _CLOSED = struct.Struct("!Bi")  # kind, code
 _ACCEPTED = struct.Struct("!BQ")  # kind, number
+_LINE = struct.Struct("!BQ16sQ")  # kind, number, table, forgotten
 _MAJORITY: Final = (None, False, True, True, True)
 _YES: Final = 2
 _BY_VOTES: Final = 3
@@ -76,9 +78,11 @@ def encode_answer(data: bytes) -> bytes:
     return whole_frame(bytes((FrameKind.ANSWER,)) + data)
 
 
-def encode_welcome(member: MemberId, bundle_limit: int, *, readers: bool = True) -> bytes:
-    """Encode the admission of a client; without `readers` as daemons of earlier releases do."""
-    knows = Capability.READERS if readers else 0
+def encode_welcome(
+    member: MemberId, bundle_limit: int, *, readers: bool = True, lines: bool = True
+) -> bytes:
+    """Encode the admission of a client; without `readers` or `lines` as earlier releases do."""
+    knows = (Capability.READERS if readers else 0) | (Capability.LINES if lines else 0)
     connection = member.connection
     head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, knows, connection, bundle_limit)
     return whole_frame(head + short_text(member.name))
@@ -91,8 +95,21 @@ def decode_welcome_untrusted(frame: bytes) -> Connected:
     if version != PROTOCOL_VERSION or limit < MIN_BUNDLE_LIMIT:
         raise BadDatagram("welcome", f"version {version}, bundles of {limit} bytes")
     member = MemberId(last_text(frame, _WELCOME.size), connection)
-    readers = bool(knows & Capability.READERS)
-    return Connected(member=member, bundle_limit=limit, readers=readers)
+    readers, lines = bool(knows & Capability.READERS), bool(knows & Capability.LINES)
+    return Connected(member=member, bundle_limit=limit, readers=readers, lines=lines)
+
+
+def encode_line(granted: LineGranted) -> bytes:
+    """Encode that a session goes on with its line."""
+    return whole_frame(_LINE.pack(FrameKind.LINE, granted.last, granted.table, granted.forgotten))
+
+
+def decode_line_untrusted(frame: bytes) -> LineGranted:
+    """Decode that the session goes on with its line."""
+    if len(frame) != _LINE.size:
+        raise BadDatagram("line", f"a LINE frame of {len(frame)} bytes")
+    _, last, table, forgotten = _LINE.unpack(frame)
+    return LineGranted(last=last, table=table, forgotten=forgotten)
 
 
 def encode_view_id(view: DaemonView, wishes: int = ALWAYS) -> bytes:
@@ -499,5 +516,6 @@ def decode_origins_untrusted(frame: bytes) -> dict[str, int]:
 EVENTS: Final[Mapping[int, Callable[[bytes], Event]]] = {
     FrameKind.ANSWER: lambda frame: Answer(data=frame[1:]),
     FrameKind.STOPPING: decode_stopping_untrusted,
+    FrameKind.LINE: decode_line_untrusted,
 }
 """The decoders of frames that are an event of their own, whatever came before them."""

@@ -77,7 +77,7 @@ _BUNDLE: Final = int(FrameKind.BUNDLE)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _FROM_CLIENTS: Final = frozenset(
     map(int, (BundleKind.MESSAGES, BundleKind.FRAGMENT, BundleKind.JOIN, BundleKind.LEAVE))
-)
+) | {int(BundleKind.LINE)}
 
 
 MOST_BACKLOG_WORK: Final = 1024

@@ -67,11 +67,13 @@ class FrameKind(enum.IntEnum):
     ACCEPTED = 32
     DIFFERENCE = 33
     CONTINUED = 34
+    LINE = 35
 
 
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
+    LINES = 16384  # said by the daemon in its WELCOME: it knows lines
     UNBROKEN = 8192  # in VIEWID frames, that no other majority was since the last view
     VOTES = 4096  # in VIEWID frames, that a majority is one of votes
     CONTINUED = 2048  # CONTINUED frames: a new view of the daemons in which groups go on

@@ -36,7 +36,7 @@ NO_WISHES: Final = Hello("", 0)
 
 
 class Submit(msgspec.Struct, eq=False):
-    """A bundle of the client: messages, a fragment, a join or a leave.
+    """A bundle of the client: messages, a fragment, a join, a leave or a line.
 
     Attributes:
         bundle: the bundle, with its session and user set; each target is 0 until the core fills
@@ -77,12 +77,16 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 
 
 class Numbering:
-    """Checks the messages of one session: no gaps in numbers, and fragments one after the other."""
+    """Checks the messages of one session: no gaps in numbers, and fragments one after the other.
 
-    __slots__ = ("_fragment", "_last")
+    Behind a LINE numbers begin anew, and may have gaps: they are those of the line.
+    """
+
+    __slots__ = ("_fragment", "_has_line", "_last")
 
     def __init__(self) -> None:
         self._last = -1  # number of the last message; the first one may have any number but 0
+        self._has_line = False
         self._fragment: Bundle | None = None  # the last fragment, unless it has ended its message
 
     def check(self, bundle: Bundle) -> None:
@@ -100,6 +104,8 @@ class Numbering:
                 )
         else:
             expected = bundle.message if self._last < 0 else self._last + 1
+            if self._has_line:
+                expected = max(expected, bundle.message)
             if before is not None or bundle.message != expected or expected == 0:
                 text = f"message {bundle.message} follows {self._last}"
                 if before is not None:
@@ -109,6 +115,8 @@ class Numbering:
             self._last = bundle.message + more
         ends = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
         self._fragment = None if ends else bundle
+        if bundle.kind == BundleKind.LINE and not bundle.flags:
+            self._last, self._has_line = -1, True
 
     @property
     def last_complete(self) -> int:
@@ -163,6 +171,7 @@ BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
     BundleKind.FRAGMENT: Price(1, messages=1),  # for the first fragment of a message
     BundleKind.JOIN: Price(JOIN_WORK, messages=1, joins=1),  # all members are notified
     BundleKind.LEAVE: Price(JOIN_WORK, messages=1),
+    BundleKind.LINE: Price(JOIN_WORK, messages=1),
 }
 """The prices of bundles by their kind; a daemon accepts no other kinds from clients."""
 

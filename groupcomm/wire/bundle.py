@@ -25,7 +25,10 @@ from groupcomm.wire.packet import Raw
 
 
 class BundleKind(enum.IntEnum):
-    """The kinds of bundles. CONNECT to DISCONNECT are control bundles, and always AGREED."""
+    """The kinds of bundles. CONNECT to DISCONNECT are control bundles, and always AGREED.
+
+    SUBSCRIBE to ROSTER are bundles of daemons themselves.
+    """
 
     MESSAGES = 0  # `count` whole messages, numbered from `message`
     FRAGMENT = 1  # part `index` of `count` of one message
@@ -41,6 +44,7 @@ class BundleKind(enum.IntEnum):
     ROSTER = 11  # a step of a change of the roster, see roster.py; always AGREED
     WIDE = 12  # from here on in this stream other rings may send to this one name; always FIFO
     NARROW = 13  # from here on they may not; always AGREED
+    LINE = 14  # the session goes on with a line, or gives it up, see groups/lines.py; always AGREED
 
 
 SELF_DISCARD: Final = 1
@@ -51,6 +55,12 @@ WITHOUT_VIEWS: Final = 1
 
 SENDS_ONLY: Final = 1
 """The flag of a SUBSCRIBE whose daemon is to send to a name, and to get none of its messages."""
+
+GIVES_UP: Final = 1
+"""The flag of a LINE whose session needs the line no more: daemons may forget it."""
+
+LINE_BYTES: Final = 16
+"""The bytes of a line's id, which are the payload of a LINE."""
 
 BIG_ENDIAN: Final = 2
 """Flag: the program that has sent it writes big-endian; only clients of Spread are asked."""
@@ -81,6 +91,7 @@ _KEYS: Final = int(BundleKind.KEYS)
 _REPORT: Final = int(BundleKind.REPORT)
 _ROSTER: Final = int(BundleKind.ROSTER)
 _NARROW: Final = int(BundleKind.NARROW)
+_LINE: Final = int(BundleKind.LINE)
 _DAEMONS_OWN: Final = frozenset((_STATE, _KEYS, _REPORT, _ROSTER))
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
 _FIFO: Final = int(ServiceLevel.FIFO)
@@ -106,7 +117,7 @@ class Bundle(msgspec.Struct, eq=False):
         kind: a BundleKind, as a plain int.
         level: a ServiceLevel, as a plain int.
         flags: SELF_DISCARD, BIG_ENDIAN, and the bits at ASKED_SHIFT and MARKS_SHIFT; of a
-            JOIN WITHOUT_VIEWS.
+            JOIN WITHOUT_VIEWS, of a LINE GIVES_UP.
         message: the number of its first message in the session's count.
         index: the number of the fragment, from 0; otherwise 0.
         count: the number of messages or fragments; otherwise 1.
@@ -307,6 +318,8 @@ def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
         _check_header(bundle, size - start)
     elif kind in _DAEMONS_OWN:
         _check_own(bundle)
+    elif kind == _LINE:
+        _check_line(bundle, size - start)
     elif kind >= _SUBSCRIBE:
         _check_subscription(bundle, size - start)
     elif kind > _FRAGMENT:
@@ -356,6 +369,12 @@ def _check_subscription(bundle: Bundle, size: int) -> None:
     named = len(bundle.groups) == 1 and (sends or kind != _SUBSCRIBE or not bundle.privates)
     if not (plain and named and bundle.count == 1 and (sends or not flags)):
         raise BadDatagram("bundle", f"{bundle!r} is no subscription, payload {size} bytes")
+
+
+def _check_line(bundle: Bundle, size: int) -> None:
+    plain = bundle.level == _AGREED and bundle.flags <= GIVES_UP and not bundle.groups
+    if not plain or bundle.count != 1 or size != LINE_BYTES:
+        raise BadDatagram("bundle", f"{bundle!r} is no line, payload {size} bytes")
 
 
 def _check_control(bundle: Bundle, size: int) -> None:

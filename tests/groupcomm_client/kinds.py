@@ -54,7 +54,9 @@ def sorted_options(options: dict[str, Any]) -> dict[str, Any]:
     tls = {name: value for name, value in options.items() if name in OF_TLS}
     others = {name: value for name, value in options.items() if name not in OF_TLS}
     resume, views = others.pop("resume", False), others.pop("views", True)
+    exactly_once = others.pop("exactly_once", False)
     return {
+        "exactly_once": exactly_once,
         "views": views,
         "resume": resume,
         "options": ConnectOptions(**others),

@@ -11,6 +11,7 @@ from groupcomm.events import (
     DaemonStopping,
     DaemonView,
     GroupView,
+    LineGranted,
     MemberId,
     Refused,
 )
@@ -139,6 +140,7 @@ def bundle(body: bytes, *, ordered: bool = False) -> bytes:
 
 AGREED, SAFE, FIFO = ServiceLevel.AGREED, ServiceLevel.SAFE, ServiceLevel.FIFO
 _JOIN: Final = encode_body(BundleKind.JOIN, AGREED, 0, 1, ("news",), b"")
+_LINE: Final = encode_body(BundleKind.LINE, AGREED, 0, 2, (), bytes(range(16)))
 _TWO: Final = encode_body(
     BundleKind.MESSAGES,
     FIFO,
@@ -163,6 +165,7 @@ CLIENT: Final = Family(
             encode_hello("größe", sum(Capability), "secret"),
         ),
         Example("join", "The first request of a session.", bundle(_JOIN)),
+        Example("line", "The session asks to go on with a line.", bundle(_LINE)),
         Example(
             "leave",
             "The session leaves the group.",
@@ -231,6 +234,7 @@ CLIENT: Final = Family(
         Example("an unknown kind of body", "Kinds are 0 to 11.", bundle(b"\x0c" + _ONE[1:])),
         Example("level 6", "Levels are 0 to 5.", bundle(_ONE[:1] + b"\6" + _ONE[2:])),
         Example("a join at SAFE", "Joins are AGREED.", bundle(_JOIN[:1] + b"\5" + _JOIN[2:])),
+        Example("a line of 15 bytes", "Its id has 16.", bundle(_LINE[:-1])),
         Example("a join with a payload", "Joins have none.", bundle(_JOIN + b"x")),
         Example(
             "a join of a private name",
@@ -281,7 +285,17 @@ def read_daemon(raw: bytes) -> tuple[Fields, bytes]:
 def _welcome(frame: bytes) -> tuple[Fields, bytes]:
     found = daemon.decode_welcome_untrusted(frame)
     fields = _member(found.member) | {"bundle_limit": found.bundle_limit}
-    return fields, daemon.encode_welcome(found.member, found.bundle_limit, readers=found.readers)
+    fields |= {"readers": found.readers, "lines": found.lines}
+    again = daemon.encode_welcome(
+        found.member, found.bundle_limit, readers=found.readers, lines=found.lines
+    )
+    return fields, again
+
+
+def _line(frame: bytes) -> tuple[Fields, bytes]:
+    found = daemon.decode_line_untrusted(frame)
+    fields = {"number": found.last, "table": found.table, "forgotten": found.forgotten}
+    return fields, daemon.encode_line(found)
 
 
 def _view_id(frame: bytes) -> tuple[Fields, bytes]:
@@ -417,6 +431,7 @@ _READERS: Final[dict[int, Any]] = {
     FrameKind.DAEMON_ALIVE: _alive,
     FrameKind.ACCEPTED: _accepted,
     FrameKind.DIFFERENCE: _difference,
+    FrameKind.LINE: _line,
 }
 
 _GROUP_VIEW: Final = daemon.encode_view(
@@ -578,6 +593,11 @@ DAEMON: Final = Family(
         Example(
             "accepted", "Messages up to 7 survive the daemon's crash.", daemon.encode_accepted(7)
         ),
+        Example(
+            "line",
+            "The session goes on with its line behind message 7.",
+            daemon.encode_line(LineGranted(last=7, table=bytes(range(16)), forgotten=0)),
+        ),
         Example("difference", "A third member has joined.", _DIFFERENCE),
         Example(
             "difference in a new view of the daemons",
@@ -650,6 +670,7 @@ DAEMON: Final = Family(
         ),
         Example("a daemon twice", "Each has one number.", whole_frame(b"\x1d\0\2\1a\0\0\1a\0\1")),
         Example("alive without a time", "Four bytes.", whole_frame(b"\x1f")),
+        Example("line with a byte too much", "32 bytes.", whole_frame(b"\x23" + bytes(33))),
         Example("accepted with a byte too much", "Eight bytes.", whole_frame(b"\x20" + bytes(9))),
         Example(
             "a difference with two new members",

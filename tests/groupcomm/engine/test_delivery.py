@@ -45,6 +45,7 @@ class Recorder:
         self.pieces = 1  # in which the table is made
         self.room = inf  # for deliveries
         self.rest: list[str] = []  # what goes on in the next step
+        self.lines = SimpleNamespace(granted=[])
         self.subscriptions = SimpleNamespace(
             on_known=lambda one: self._note(f"known {one.groups[0]}")
         )
@@ -55,7 +56,13 @@ class Recorder:
     # ---- the groups ----
 
     def begin(
-        self, carried: object, announcements: object, *, on_session: object, on_table: Any
+        self,
+        carried: object,
+        announcements: object,
+        *,
+        lines: object,
+        on_session: object,
+        on_table: Any,
     ) -> SimpleNamespace:
         self._note("begin")
         left = iter(range(self.pieces))

@@ -87,6 +87,15 @@ class Audience:
     def entered(self, member: Member, group: str) -> None:
         """See `Audience`."""
 
+    def line_claimed(self, connection: int) -> None:
+        """See `Audience`."""
+
+    def line_granted(self, connection: int, time: int) -> None:
+        """See `Audience`."""
+
+    def line_taken(self, connection: int) -> None:
+        """See `Audience`."""
+
     def left(self, group: str) -> None:
         self.leaves.append(group)
 

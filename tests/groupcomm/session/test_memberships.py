@@ -6,7 +6,7 @@ import pytest
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Cause, GroupView, MemberId
-from groupcomm.session.client_session import Memberships
+from groupcomm.session.memberships import Memberships
 from tests.groupcomm.session.pair import VIEW
 
 ANN, BOB = MemberId("#ann#d1", 1), MemberId("#bob#d2", 5)

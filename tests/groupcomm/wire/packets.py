@@ -12,6 +12,7 @@ from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import MAX_RINGS, Incarnation
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
+    GIVES_UP,
     SELF_DISCARD,
     SENDS_ONLY,
     Bundle,
@@ -145,6 +146,12 @@ def bundles(draw: st.DrawFn, *, unreliable: bool = False) -> Bundle:
         return roster_bundle(draw(st.binary(max_size=26)))
     if kind == BundleKind.REPORT:
         return report_bundle(draw(st.binary(max_size=20)))
+    if kind == BundleKind.LINE:
+        flags, line = draw(st.integers(0, GIVES_UP)), draw(st.binary(min_size=16, max_size=16))
+        body = encode_body(kind, ServiceLevel.AGREED, flags, message, (), line)
+        made = decode_body_untrusted(body)
+        made.address(draw(U64), "u", ())
+        return made
     if kind >= BundleKind.SUBSCRIBE:
         flags = draw(st.sampled_from([0, SENDS_ONLY])) if kind == BundleKind.SUBSCRIBE else 0
         private = ["#u#a"] if flags or kind != BundleKind.SUBSCRIBE else []

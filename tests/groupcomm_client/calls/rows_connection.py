@@ -255,6 +255,12 @@ CONNECTIONS: Final = Scene(
             ),
             raising=what_makes_messages_raises,
         ),
+        "Connection.flush": Row(
+            call=lambda s: s.ann.flush(),
+            large=NO_ARGUMENTS,
+            wrong=NO_ARGUMENTS,
+            raising=NO_FUNCTION,
+        ),
         "Connection.receive": receives("receive"),
         "Connection.receive_batch": receives("receive_batch"),
         "Connection.pop_waiting": Row(

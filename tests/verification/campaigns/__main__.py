@@ -71,6 +71,7 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "slow_disk": ("",),
     "busy_starts": ("--rounds 100",),
     "drains": ("--rounds 60",),
+    "exactly_once": ("--kills 100",),
     "growing": ("--rate 1000 --kills 20",),
     "rolling_upgrade": ("--rounds 3",),
     "containers": ("",),

@@ -16,6 +16,7 @@ from groupcomm.events import (
     DaemonView,
     Event,
     GroupView,
+    LineGranted,
     MemberId,
     Message,
     Ordered,
@@ -101,7 +102,7 @@ class Transcript:
                 self._add(name, "connected")
             case Closed(reason=reason):
                 self._add(name, f"closed: {reason}")
-            case Refused() | DaemonStopping() | Answer():
+            case Refused() | DaemonStopping() | Answer() | LineGranted():
                 pass
 
     def _message(self, name: str, message: Message) -> str:

@@ -24,6 +24,7 @@ from groupcomm.groups.announcement import (
     decode_rows_untrusted,
 )
 from groupcomm.groups.groups import Groups
+from groupcomm.groups.lines import LineRules, Lines, decode_table_untrusted
 from groupcomm.groups.table import GroupTable
 from groupcomm.joining import messages as messages_of_joining
 from groupcomm.joining.messages import encode
@@ -254,6 +255,18 @@ def _rows(raw: bytes) -> None:
     assert len(groups.table.sessions) in (0, 0 if rows is None else len(rows.sessions))
 
 
+def _line_table(raw: bytes) -> None:
+    """A table of lines is announced as it was taken over, and each session has one line."""
+    table = decode_table_untrusted(raw)
+    view = View(id=_VIEW, daemons=(_STARTS[0].daemon,), rings=((0,),), versions=SPOKEN)
+    lines = Lines()
+    lines.begin(view, LineRules(majority=False), [((0,), raw), ((), b"")], {})
+    assert len(lines.known) == (0 if table is None else len(table.rows))
+    again = decode_table_untrusted(lines.announce())
+    assert again is not None
+    assert [row[:2] for row in again.rows] == [row[:2] for row in (table.rows if table else ())]
+
+
 def _short_rows(raw: bytes) -> None:
     """Rows of a token have one form; before them are here their number and that of the columns."""
     rows, columns = (*raw[:2], 1, 1)[:2]
@@ -362,6 +375,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "membership.flood": _flood,
     "groups.announcement.announcement": _announcement,
     "groups.announcement.rows": _rows,
+    "groups.lines.table": _line_table,
     "wire.bundle.body": exact(bundle.decode_body_untrusted, _body),
     "wire.bundle.bundles": exact(
         lambda raw: bundle.decode_bundles_untrusted(raw, 0),
@@ -389,7 +403,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "session.daemon_frames.welcome": frame(
         daemon_frames.decode_welcome_untrusted,
         lambda value: daemon_frames.encode_welcome(
-            value.member, value.bundle_limit, readers=value.readers
+            value.member, value.bundle_limit, readers=value.readers, lines=value.lines
         ),
     ),
     "session.daemon_frames.view_id": frame(
@@ -434,6 +448,9 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     ),
     "session.daemon_frames.refused": frame(
         daemon_frames.decode_refused_untrusted, daemon_frames.encode_refused
+    ),
+    "session.daemon_frames.line": frame(
+        daemon_frames.decode_line_untrusted, daemon_frames.encode_line
     ),
     "session.daemon_frames.stopping": frame(
         daemon_frames.decode_stopping_untrusted, daemon_frames.encode_stopping

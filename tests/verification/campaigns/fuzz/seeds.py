@@ -29,10 +29,12 @@ from groupcomm.events import (
     DaemonStopping,
     DaemonView,
     GroupView,
+    LineGranted,
     MemberId,
     Refused,
 )
 from groupcomm.groups.announcement import Announcement, Rows, encode_announcement
+from groupcomm.groups.lines import Lines
 from groupcomm.joining.messages import (
     JoinRequest,
     MoveRequest,
@@ -278,6 +280,11 @@ def _membership() -> Iterator[tuple[str, bytes]]:
             yield "groups.announcement.announcement", body + b"\0\7"
         for section in sections_of(each):
             yield "groups.announcement.rows", section
+    lines = Lines()
+    for number, name in enumerate((b"a" * 16, b"b" * 16)):
+        for session in range(2):
+            lines.claim(name, (0, 2 * number + session), MemberId(f"#u{session}#d", number))
+    yield "groups.lines.table", lines.announce()
 
 
 def _rest() -> Iterator[tuple[str, bytes]]:
@@ -322,6 +329,8 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     principal = daemon_frames.encode_principal("unix:größe")
     yield "session.daemon_frames.principal", principal[4:]
     notice = DaemonStopping(within_s=1.5, addresses=("tls://10.0.0.2:4804", "tls://größe:1"))
+    granted = LineGranted(last=2**40, table=b"t" * 16, forgotten=3)
+    yield "session.daemon_frames.line", daemon_frames.encode_line(granted)[4:]
     yield "session.daemon_frames.stopping", daemon_frames.encode_stopping(notice)[4:]
     for refused in (
         Refused(number=7, count=3, verb="send", group="größe", principal="cert:ann"),
