@@ -51,9 +51,14 @@ _Row: TypeAlias = tuple[_Id, Number, _Session, _Session]
 
 
 class LineTable(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """A table of lines as one daemon announces it, for all that have come along with it."""
+    """A table of lines as one daemon announces it, for all that have come along with it.
+
+    `direct`: whether lines went on in the last view of these daemons, so that they come from there
+    directly. For the others see `Lines`.
+    """
 
     stamp: Number
+    direct: bool
     table: Annotated[bytes, Meta(max_length=16)]
     forgotten: Number
     vouchers: Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
@@ -214,7 +219,9 @@ class Lines:
         """Return the table as it is announced to daemons that come from elsewhere."""
         rows = tuple((i, e.last, _row_of(e.holder), _row_of(e.next)) for i, e in self.known.items())
         vouchers = tuple(sorted(self.vouchers))
-        return _encode(LineTable(self.stamp, self.table, self.forgotten, vouchers, rows))
+        return _encode(
+            LineTable(self.stamp, not self.why_not, self.table, self.forgotten, vouchers, rows)
+        )
 
     def begin(
         self,
@@ -255,9 +262,11 @@ class Lines:
         self._find(sessions)
 
     def _adopt(self, tables: list["LineTable"]) -> None:
-        """Take over the latest table; of several that are equally late what they have in common."""
+        """Take over the latest table; of several that are equally late that of those who come from
+        there directly, or what they have in common."""
         self.stamp = max((each.stamp for each in tables), default=0)
         latest = [each for each in tables if each.stamp == self.stamp]
+        latest = [each for each in latest if each.direct] or latest
         self.known, self.table, self.forgotten = {}, b"", 0
         if not latest:
             return

@@ -173,6 +173,18 @@ def test_of_equally_late_tables_counts_what_they_have_in_common() -> None:
     assert both.known[L].holder is None, "its daemon has delivered what others have not"
 
 
+def test_of_equally_late_tables_counts_that_of_those_who_come_directly() -> None:
+    """They were in no view without a majority: what they have delivered is on the line."""
+    direct, other = fresh(), fresh()
+    for lines, last in ((direct, 9), (other, 4)):
+        lines.claim(L, (0, 1), member(1))
+        lines.note((0, 1), bundle(last))
+    minor = begin(view_of(2, {"c": 1}), {"c": other})
+    view = view_of(3, {"a": 1, "b": 1, "c": 1})
+    after = begin(view, {"ab": direct, "c": minor}, [Known(0, member(1))])
+    assert (after.known[L].last, after.known[L].holder) == (9, member(1))
+
+
 def test_a_daemon_that_was_started_anew_loses_nothing_alone() -> None:
     lines = fresh()
     lines.claim(L, (0, 1), member(1))
