@@ -155,7 +155,7 @@ class ViewState:
             base=starts.stream,
             unreliable_base=starts.unreliable,
         )
-        self.delivery = self._make_delivery(parts, LineRules(majority, self._others_may_act))
+        self.delivery = self._make_delivery(parts, LineRules(majority, rosters))
         self.streams = self.delivery.streams
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, self.delivery.reported
@@ -185,10 +185,6 @@ class ViewState:
         if self._announcement is not None and (bundles := self._announcement.advance()):
             self._first.extend(bundles)
             self._announcement = None
-
-    def _others_may_act(self, names: Collection[str]) -> bool:
-        """Return whether daemons besides these could have acted since the last complete view."""
-        return any(roster.others_may_act(names) for roster in self.rosters)
 
     def _make_delivery(self, parts: Parts, lines: LineRules) -> Delivery:
         view = self.view

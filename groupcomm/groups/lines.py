@@ -10,13 +10,14 @@ partition. Unlike there nothing is compared message by message: a session goes o
 once the one before has ended in the agreed order, and is told the last number that was delivered.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Final, Protocol, TypeAlias
 
 import attrs
 import msgspec
 from msgspec import Meta
 
+from groupcomm.config.roster import Roster
 from groupcomm.config.versions import CARRIED, LINES
 from groupcomm.config.view import MAX_DAEMONS, View
 from groupcomm.events import MemberId
@@ -75,11 +76,15 @@ class LineRules:
 
     Attributes:
         majority: whether the daemons of the view may act for all; None if that is unknown.
-        others_may_act: returns whether daemons without these could, as far as the roster says.
+        rosters: those by which majorities may have counted since the last complete view.
     """
 
     majority: bool | None = None
-    others_may_act: Callable[[Collection[str]], bool] = bool
+    rosters: Sequence[Roster] = ()
+
+    def others_may_act(self, names: Collection[str]) -> bool:
+        """Return whether daemons besides these could have acted without them meanwhile."""
+        return any(roster.others_may_act(names) for roster in self.rosters)
 
 
 NO_LINES: Final = LineRules()

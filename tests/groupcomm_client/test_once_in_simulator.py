@@ -118,6 +118,10 @@ class Crowd(Lines):
         sessions = [s.session for s in self.senders if s.session and not s.session.is_over]
         if what == "session" and sessions:
             self._kill(self.rng.choice(sessions))
+        elif what == "cut" and sessions:  # the daemon does not know that nobody is there
+            session = self.rng.choice(sessions)
+            session.client.set_cut(True)
+            session._on_end()
         elif what == "few":  # of the first two daemons one at a time, so that a majority stays
             host = self.rng.choice(self.cluster.daemons[:2])
             view = self.cluster.daemons[2].core.view
@@ -178,7 +182,7 @@ def test_each_message_comes_once_to_who_stays(seed: int) -> None:
     crowd = Crowd(seed)
     crowd._observe()
     crowd.run(1.0, 0.0, "none")
-    crowd.run(6.0, 3.0, "few session session", sends=0.7)
+    crowd.run(6.0, 3.0, "few session cut", sends=0.7)
     crowd.finish()
     (observer,) = [o for o in crowd.observers if o.daemon == 2]
     assert crowd.check_observer(observer) > 100
@@ -192,7 +196,7 @@ def test_each_message_is_on_the_line_once_through_partitions(seed: int) -> None:
     crowd = Crowd(seed, daemons=4, loss=0.02)
     crowd._observe()
     crowd.run(1.0, 0.0, "none")
-    crowd.run(8.0, 3.0, "part part mend mend session", sends=0.7)
+    crowd.run(8.0, 3.0, "part part mend mend session cut", sends=0.7)
     crowd.finish()
     assert crowd.check_line() > 50
 

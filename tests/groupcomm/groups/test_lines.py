@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.roster import Roster, RosterEntry
 from groupcomm.config.versions import LINES, SPOKEN, Versions
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.events import MemberId
@@ -43,10 +44,8 @@ def view_of(counter: int, starts: dict[str, int], versions: Versions = SPOKEN) -
 def rules(view: View) -> LineRules:
     """Those of three daemons with a vote each."""
 
-    def others_may_act(names: Collection[str]) -> bool:
-        return 2 * (len(ALL) - len(names)) > len(ALL)
-
-    return LineRules(majority=2 * len(view.daemons) > len(ALL), others_may_act=others_may_act)
+    entries = tuple(RosterEntry(name=name, site="s") for name in ALL)
+    return LineRules(2 * len(view.daemons) > len(ALL), (Roster(entries=entries),))
 
 
 def begin(view: View, parts: dict[str, Lines], known: Collection[Known] = ()) -> Lines:
