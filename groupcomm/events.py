@@ -60,6 +60,7 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bundle_limit: int  # bytes of the largest encoded bundle body that the daemon accepts
     readers: bool = True  # whether the daemon knows joins without views
     lines: bool = True  # whether the daemon knows lines
+    pauses: bool = True  # whether all daemons of its view know joins that need a quorum
 
 
 class LineGranted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -156,6 +157,8 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             False where that is not known, as in history.
         others: with NETWORK, the names of the daemons that came from other views than the
             receiver's, by that view; empty where that is not known.
+        paused: whether the receiver has joined with ``minority="pause"`` or ``"leave"``, and there
+            is no quorum: no AGREED or SAFE message to the group is ordered here.
     """
 
     group: str
@@ -167,6 +170,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     own: bool
     unchanged: bool = False
     others: tuple[tuple[str, ...], ...] = ()
+    paused: bool = False
 
     @property
     def vs_sets(self) -> tuple[tuple[MemberId, ...], ...]:
@@ -260,7 +264,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         level: the level of the messages.
         bound: the key in ``clients.quotas`` of the limit that refuses a join: ``groups``,
             ``session_groups``, ``cluster_groups`` or ``view_bytes``; "" if a rule refuses. A daemon
-            of an older release says ``groups``.
+            of an older release says ``groups``. With ``quorum`` the session leaves the group, as
+            its daemon's view has no quorum, and it has joined with ``minority="leave"``.
     """
 
     number: int
@@ -272,6 +277,11 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bound: str = ""
 
     def __str__(self) -> str:
+        if self.bound == "quorum":
+            return (
+                f"this session leaves {self.group!r}: its daemon's view has no quorum; join again"
+                " once there is one (DaemonView.majority)"
+            )
         if self.bound:
             return (
                 f"{self.principal} may not {self.verb} {self.group!r}: {_REACHED[self.bound]}, or"

@@ -16,6 +16,7 @@ from groupcomm.errors import Code, LocalProtocolError, OrderUnknown, SessionEnde
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.bundler import PART_BYTES, in_parts
+from groupcomm.session.client_session import Minority
 from groupcomm_client.arguments import check_seconds
 from groupcomm_client.byte_stream import Stream
 from groupcomm_client.client_protocol import MOST_UNREAD, ClientProtocol
@@ -146,7 +147,12 @@ class BasicConnection:
         await session.stream.exchange(session.protocol.greet())
 
     async def join(
-        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
+        self,
+        group: str,
+        *,
+        secret: "GroupSecret | None" = None,
+        views: bool = True,
+        minority: Minority = "deliver",
     ) -> GroupView:
         """Become a member; return the first view, which is received as an event, too.
 
@@ -156,14 +162,20 @@ class BasicConnection:
                 can read. See docs/end-to-end.md.
             views: False to read the group: its messages are received, its views are not, and no
                 member gets a view of this session. The returned view has only the session itself.
+            minority: what happens while the daemon's view has no quorum (`DaemonView.majority` is
+                False). "deliver": nothing special. "pause": no AGREED or SAFE message to the group
+                is ordered there, not for any member; what is sent waits with all that its sender
+                sends later, and so does this call. "leave": the same, and the session is taken out
+                of the group, as a view and a `Refused` say. See docs/minority.md.
 
         Raises:
-            LocalProtocolError: the name is invalid, or the session has joined the group already.
+            LocalProtocolError: the name is invalid, or the session has joined the group already; or
+                some daemon of the view is of a release that does not know `minority`.
             AccessRefused: the rules of the daemon, or a quota, do not allow it.
             SessionEnded: the session is over.
         """
         session = self._session
-        answer = session.protocol.join(group, secret, views=views)
+        answer = session.protocol.join(group, secret, views=views, minority=minority)
         await session.stream.exchange(answer.is_there)
         return answer.result()
 
@@ -190,10 +202,15 @@ class BasicConnection:
 
     @asynccontextmanager
     async def group(
-        self, name: str, *, secret: "GroupSecret | None" = None, views: bool = True
+        self,
+        name: str,
+        *,
+        secret: "GroupSecret | None" = None,
+        views: bool = True,
+        minority: Minority = "deliver",
     ) -> AsyncIterator[GroupView]:
         """Be a member of a group for the length of a block; yield the first view."""
-        view = await self.join(name, secret=secret, views=views)
+        view = await self.join(name, secret=secret, views=views, minority=minority)
         try:
             yield view
         finally:

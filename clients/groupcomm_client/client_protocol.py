@@ -42,6 +42,7 @@ from groupcomm.session.client_session import (
     DAEMON_TIMEOUT_S,
     ClientSession,
     ClientSessionState,
+    Minority,
 )
 from groupcomm.session.inbox import SEALED
 from groupcomm_client.doubt import Doubt
@@ -233,6 +234,11 @@ class ClientProtocol:
         """Return whether the session has ended because its daemon was silent."""
         return self._session.was_silent
 
+    @property
+    def lacks_quorum(self) -> bool:
+        """Return whether its daemon's view is known to have no quorum."""
+        return self._session.lacks_quorum
+
     # ---- requests ----
 
     def greet(self) -> Ready:
@@ -241,17 +247,23 @@ class ClientProtocol:
         return lambda: self.is_open
 
     def join(
-        self, group: str, secret: "GroupSecret | None" = None, *, views: bool = True
+        self,
+        group: str,
+        secret: "GroupSecret | None" = None,
+        *,
+        views: bool = True,
+        minority: Minority = "deliver",
     ) -> Pending[GroupView]:
         """Ask to become a member of a group, or without views to read it; a view answers."""
         self.check_sending()
         views = views and self.views
         check_secret(group, secret, views=views)
-        number = self._session.join(group, views=views)
+        number = self._session.join(group, views=views, minority=minority)
         sealing = self._seal() if secret is not None and self._sealing is None else self._sealing
         if sealing is not None:
             sealing.join(group, secret)
-        return self._change("join" if views else "read", group, number)
+        what, needs = "join" if views else "read", minority != "deliver"
+        return self._change(what, group, number, needs_quorum=needs)
 
     def leave(self, group: str) -> Pending[GroupView]:
         """Ask to end the membership; a view without this session is the answer."""
@@ -266,10 +278,12 @@ class ClientProtocol:
             return
         (self.join if join else self.leave)(group)
 
-    def _change(self, verb: str, group: str, number: int) -> Pending[GroupView]:
+    def _change(
+        self, verb: str, group: str, number: int, *, needs_quorum: bool = False
+    ) -> Pending[GroupView]:
         self._doubt.note_change(number, self._session.accepted, self._session.last_returned)
         if self._trace is not None:
-            self._trace.requested(verb, group, number)
+            self._trace.requested(verb, group, number, needs_quorum=needs_quorum)
         return self._requests.change(group, number, join=verb != "leave")
 
     def may_send(self, groups: tuple[str, ...]) -> bool:

@@ -21,6 +21,7 @@ from groupcomm.errors import (
 from groupcomm.events import DaemonView, GroupView, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.bundler import in_parts
+from groupcomm.session.client_session import Minority
 from groupcomm_client.basic_connection import (
     BasicConnection,
     Destinations,
@@ -153,7 +154,12 @@ class OnceMixin(ReconnectingConnection):
     # ---- groups ----
 
     async def join(
-        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
+        self,
+        group: str,
+        *,
+        secret: "GroupSecret | None" = None,
+        views: bool = True,
+        minority: Minority = "deliver",
     ) -> GroupView:
         """Become a member; see `Connection.join`."""
         if secret is not None:
@@ -162,7 +168,7 @@ class OnceMixin(ReconnectingConnection):
                 " was sealed in one session may be sent in another: use another connection"
             )
         async with self._posting:
-            return await super().join(group, views=views)
+            return await super().join(group, views=views, minority=minority)
 
     async def leave(self, group: str) -> None:
         """End the membership in a group; see `Connection.leave`."""

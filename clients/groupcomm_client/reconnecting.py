@@ -25,6 +25,7 @@ from groupcomm.errors import (
 )
 from groupcomm.events import DaemonStopping, GroupView, Ordered
 from groupcomm.session.bundler import in_parts
+from groupcomm.session.client_session import Minority
 from groupcomm_client.basic_connection import BasicConnection, Destinations, Session
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Received, Reconnected
@@ -94,6 +95,10 @@ class Opener(Protocol):
         """
 
 
+def _needs_quorum(joined: tuple[str, tuple[bool, Minority]]) -> bool:
+    return joined[1][1] != "deliver"
+
+
 class ReconnectingConnection(Connection):
     """A connection across all sessions of its program; made by ``connect(reconnect=True)``.
 
@@ -123,7 +128,7 @@ class ReconnectingConnection(Connection):
         self._filters = filters
         self._secrets = secrets
         # Each later session joins these groups, in this order, with views or without.
-        self._groups: dict[str, bool] = {}
+        self._groups: dict[str, tuple[bool, Minority]] = {}
         self._renewing = loop.lock()
         self._next: Session | None = None  # at another daemon, admitted while the old one parts
         self._opened_with = filters  # the filters of the session that was opened last
@@ -175,19 +180,24 @@ class ReconnectingConnection(Connection):
     # ---- groups ----
 
     async def join(
-        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
+        self,
+        group: str,
+        *,
+        secret: "GroupSecret | None" = None,
+        views: bool = True,
+        minority: Minority = "deliver",
     ) -> GroupView:
         """Become a member, in this session and those that follow; see `Connection.join`."""
         await self._attend()
         known = group in self._groups
         session = self._session  # first, so that a later session also joins the group
         if not known:
-            self._keep(group, secret, views=views)
+            self._keep(group, secret, views=views, minority=minority)
         try:
             while True:
                 try:
                     present = BasicConnection(session, self.loop)
-                    return await present.join(group, secret=secret, views=views)
+                    return await present.join(group, secret=secret, views=views, minority=minority)
                 except SessionEnded as error:
                     session = await self._renew(session, error)
                 view = session.protocol.groups.get(group)
@@ -198,9 +208,16 @@ class ReconnectingConnection(Connection):
                 self._groups.pop(group, None)
             raise
 
-    def _keep(self, group: str, secret: "GroupSecret | None" = None, *, views: bool = True) -> None:
+    def _keep(
+        self,
+        group: str,
+        secret: "GroupSecret | None" = None,
+        *,
+        views: bool = True,
+        minority: Minority = "deliver",
+    ) -> None:
         """Have later sessions join a group, with a secret or without one."""
-        self._groups[group] = views
+        self._groups[group] = (views, minority)
         if secret is None:
             self._secrets.pop(group, None)
         else:
@@ -553,12 +570,20 @@ class ReconnectingConnection(Connection):
         return end.code in FOR_GOOD
 
     async def _join_groups(self, new: Session) -> Session:
-        """Join all groups in a session that was admitted; close it if that fails."""
+        """Join all groups in a session that was admitted; close it if that fails.
+
+        Joins that need a quorum come last, and are not waited for where there is none.
+        """
         try:
-            for group, views in list(self._groups.items()):
+            for group, (views, minority) in sorted(self._groups.items(), key=_needs_quorum):
+                secret = self._secrets.get(group)
+                if minority != "deliver" and new.protocol.lacks_quorum:
+                    new.protocol.join(group, secret, views=views, minority=minority)
+                    await new.stream.flush()
+                    continue
                 try:
                     joining = BasicConnection(new, self.loop)
-                    await joining.join(group, secret=self._secrets.get(group), views=views)
+                    await joining.join(group, secret=secret, views=views, minority=minority)
                 except AccessRefused:  # it may no longer join, as its events show
                     self._groups.pop(group, None)  # the program may have left it meanwhile
             await self._go_on(new)

@@ -43,6 +43,12 @@ class Versions:
             return f"version {self.lowest}"
         return f"versions {self.lowest} to {self.highest}"
 
+    @property
+    def knows_pauses(self) -> bool:
+        """Return whether joins that need a quorum are known to all: announcements tell of them."""
+        needed = CARRIED | PAUSES
+        return self.features & needed == needed
+
     def meets(self, other: "Versions") -> bool:
         """Return whether both ranges have a version in common."""
         return max(self.lowest, other.lowest) <= min(self.highest, other.highest)
@@ -94,6 +100,9 @@ ADDRESSED: Final = 1 << 9
 LINES: Final = 1 << 10
 """The feature of daemons that keep a table of the lines of senders (groups/lines.py)."""
 
+PAUSES: Final = 1 << 11
+"""The feature of daemons that know joins which need a quorum (docs/minority.md)."""
+
 FEATURES: Final[Mapping[int, str]] = {
     INVITATIONS: "invitations",
     HOST_NAMES: "host-names",
@@ -106,6 +115,7 @@ FEATURES: Final[Mapping[int, str]] = {
     LOCALITY: "locality",
     ADDRESSED: "addressed",
     LINES: "lines",
+    PAUSES: "pauses",
 }
 """The names of features, by their bits."""
 

@@ -214,17 +214,28 @@ class AccessControl:
         self.restricts = access.restricts
         self._logged.clear()
 
-    def expel(self, session: DaemonSession, group: str) -> Refused:
-        """Make a session leave a group that it may no longer be in; return the refusal for it."""
+    def expel(self, session: DaemonSession, group: str, bound: Bound = Bound.NONE) -> Refused:
+        """Make a session leave a group that it may no longer be in; return the refusal for it.
+
+        The reason is a rule, or with QUORUM that there is none, as it has asked for.
+        """
         session.expelled.add(group)
         self._forget(session, group)
-        self.refusals[Verb.JOIN.word] += 1
-        self.news.append(
-            f"{session.member} of {session.principal} was removed from {group!r}, as the rules of"
-            " this daemon allow it no more"
-        )
+        if bound:
+            self.bounds[bound.key] += 1
+        else:
+            self.refusals[Verb.JOIN.word] += 1
+            self.news.append(
+                f"{session.member} of {session.principal} was removed from {group!r}, as the rules"
+                " of this daemon allow it no more"
+            )
         return Refused(
-            number=0, count=1, verb=Verb.JOIN.word, group=group, principal=session.principal
+            number=0,
+            count=1,
+            verb=Verb.JOIN.word,
+            group=group,
+            principal=session.principal,
+            bound=bound.key,
         )
 
     def may_be_in(self, principal: str, group: str) -> bool:

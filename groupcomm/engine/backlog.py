@@ -6,7 +6,8 @@ bundle leaves the ring is *parked* meanwhile, with everything that it submits af
 Bundles pass through `Subscriptions` first: a daemon tells all others that it wants a group's
 messages before it joins that group. A join of a group without subscription waits, and so do the
 later bundles of its session. docs/pruning.md has the states, the events and the reasons. In a view
-of one ring nothing waits.
+of one ring no join waits for that. Where a group pauses, as there is no quorum, its AGREED and SAFE
+messages wait in the same way (docs/minority.md).
 """
 
 from collections import Counter, deque
@@ -17,7 +18,13 @@ from typing import Final
 
 from groupcomm.config.core import RightLimits
 from groupcomm.level import ServiceLevel
-from groupcomm.wire.bundle import SENDS_ONLY, Bundle, BundleKind, subscription_bundle
+from groupcomm.wire.bundle import (
+    SENDS_ONLY,
+    WITHOUT_VIEWS,
+    Bundle,
+    BundleKind,
+    subscription_bundle,
+)
 
 
 def never_local_only(_bundle: Bundle) -> bool:
@@ -167,6 +174,10 @@ def _needs_right(bundle: Bundle) -> bool:
     return bundle.level >= _AGREED and bundle.kind <= _FRAGMENT
 
 
+MOST_LEFT_BYTES: Final = 16 * 1024 * 1024
+"""The most bytes that sessions whose clients are gone may leave waiting; more of them is lost."""
+
+
 class Subscriptions:
     """The subscriptions of one daemon, and the bundles that wait until all others know them.
 
@@ -182,8 +193,11 @@ class Subscriptions:
         "_held",
         "_joins",
         "_leaves",
+        "_left",
+        "_left_bytes",
         "_limits",
         "_may_send",
+        "_pauses",
         "_readers",
         "_review_at",
         "_subscribed",
@@ -197,6 +211,7 @@ class Subscriptions:
         self._leaves: Callable[[str], bool] | None = None
         self._limits = _NONE
         self._readers = True  # whether all its daemons know readers
+        self._pauses: Callable[[Bundle], bool] | None = None
         self._subscribed: set[str] = set()
         self._asked: set[str] = set()
         self._may_send: dict[str, None] = {}  # names of rights only to send, the oldest first
@@ -206,6 +221,8 @@ class Subscriptions:
         self._review_at = inf
         self._joins: Counter[str] = Counter()  # own joins that are not ordered yet, by group
         self._held: dict[int, deque[Bundle]] = {}  # by session; the first may not be numbered yet
+        self._left: dict[int, int] = {}  # the bytes of those whose clients are gone
+        self._left_bytes = 0
         self.waiting = 0
 
     def begin(
@@ -216,6 +233,7 @@ class Subscriptions:
         readers: bool = True,
         rights: RightLimits | None = None,
         ended: Collection[int] = (),
+        pauses: Callable[[Bundle], bool] | None = None,
     ) -> None:
         """Begin a view for which this daemon has announced members or readers of `groups`.
 
@@ -226,8 +244,9 @@ class Subscriptions:
                 others.
             rights: the limits of rights to send; None if messages that leave the ring need none.
             ended: the sessions whose bundles are dropped, except those by which they end.
+            pauses: whether a bundle has to wait for a quorum; None: none has to.
         """
-        self._leaves, self._readers = leaves, readers
+        self._leaves, self._readers, self._pauses = leaves, readers, pauses
         needs_rights = rights is not None and leaves is not None
         self._backlog.withhold = self._withhold if needs_rights else None
         self._limits = rights or _NONE
@@ -241,6 +260,8 @@ class Subscriptions:
         for bundle in chain(waiting, *held.values()):
             if bundle.session not in ended or not bundle.message:
                 self.admit(bundle)
+        for session in self._left.keys() - self._held.keys():
+            self._left_bytes -= self._left.pop(session)
 
     # ---- bundles of sessions ----
 
@@ -248,15 +269,15 @@ class Subscriptions:
         """Accept the next bundle of a session."""
         several = self._leaves is not None
         if bundle.kind == _JOIN:
-            if bundle.flags and not self._readers:
-                bundle.drop_flags()
+            if bundle.flags & WITHOUT_VIEWS and not self._readers:
+                bundle.ask_for_views()
             if several:
                 self._want(bundle.groups[0])
         queue = self._held.get(bundle.session)
         if queue is not None:
             queue.append(bundle)
             self.waiting += 1
-        elif several and self._must_wait(bundle):
+        elif (several or self._pauses) and self._must_wait(bundle):
             self._held[bundle.session] = deque([bundle])
             self.waiting += 1
         else:
@@ -369,17 +390,42 @@ class Subscriptions:
         for session in [s for s, queue in self._held.items() if name in queue[0].groups]:
             self._admit_waiting(session, self._held[session])
 
+    def on_pause_over(self) -> None:
+        """Note that a group does not pause any more in this view."""
+        for session, queue in list(self._held.items()):
+            self._admit_waiting(session, queue)
+
     def _admit_waiting(self, session: int, queue: deque[Bundle]) -> None:
         while queue and not self._must_wait(queue[0]):
             self._backlog.append(queue.popleft())
             self.waiting -= 1
         if not queue:
             del self._held[session]
+            self._left_bytes -= self._left.pop(session, 0)
+
+    def note_gone(self, session: int) -> None:
+        """Note that the client of a session is gone, whose DISCONNECT waits behind all else.
+
+        If such sessions have left too much already, only the DISCONNECT is kept, and goes on.
+        """
+        queue = self._held.get(session)
+        if queue is None or session in self._left:
+            return
+        size = sum(bundle.size for bundle in queue)
+        if self._left_bytes + size <= MOST_LEFT_BYTES:
+            self._left[session] = size
+            self._left_bytes += size
+            return
+        self.waiting -= len(queue)
+        self._backlog.append(queue[-1])
+        del self._held[session]
 
     def _must_wait(self, bundle: Bundle) -> bool:
-        """Return whether a bundle still lacks a right; one that is new here asks for it."""
+        """Return whether a bundle waits for a quorum, or for a right, which a new one asks for."""
+        if self._pauses is not None and self._pauses(bundle):
+            return True
         if bundle.kind == _JOIN:
-            return bundle.groups[0] not in self._subscribed
+            return self._leaves is not None and bundle.groups[0] not in self._subscribed
         if self._backlog.withhold is None or not _needs_right(bundle):
             return False
         lacks = self._lacks(bundle)

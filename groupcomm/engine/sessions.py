@@ -30,6 +30,7 @@ from groupcomm.engine.lines import LocalLines
 from groupcomm.engine.liveness import SessionWatches
 from groupcomm.engine.news import ProgramSilent
 from groupcomm.engine.output import Output
+from groupcomm.engine.pauses import Pauses
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.programs_status import BusySessions
 from groupcomm.engine.session_output import SessionOutput
@@ -39,7 +40,7 @@ from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
-from groupcomm.security.quotas import Quotas
+from groupcomm.security.quotas import Bound, Quotas
 from groupcomm.session.daemon_frames import (
     encode_accepted,
     encode_answer,
@@ -58,12 +59,18 @@ from groupcomm.session.daemon_session import (
 from groupcomm.session.frames import Capability
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.requests import Alive, Hello, Price, Query, Request, Submit, price_of_refusal
-from groupcomm.wire.bundle import WITHOUT_VIEWS, Bundle, BundleKind, control_bundle, leave_bundle
+from groupcomm.wire.bundle import (
+    WITHOUT_VIEWS,
+    Bundle,
+    BundleKind,
+    control_bundle,
+    leave_bundle,
+)
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
-_JOIN, _LINE = BundleKind.JOIN, BundleKind.LINE
+_JOIN, _LEAVE, _LINE = BundleKind.JOIN, BundleKind.LEAVE, BundleKind.LINE
 _OPEN = DaemonSessionState.OPEN
 _STOPPING, _HEARTBEATS = int(Capability.STOPPING), int(Capability.HEARTBEATS)
 _REFUSALS, _BOUNDS = int(Capability.REFUSALS), int(Capability.BOUNDS)
@@ -90,6 +97,7 @@ class LocalSessions:
         unreliable: bundles that need no number, in the order of their submission.
         backlog: bundles that wait for a number.
         subscriptions: bundles pass through them on their way to the backlog.
+        pauses: the groups that pause without a quorum.
         acceptance: tells clients which of their messages are safe from a crash of this daemon.
         lines: the lines of sessions.
         line_claimed, line_granted, line_taken: see LocalLines; the groups call them.
@@ -142,6 +150,7 @@ class LocalSessions:
         self.names, self.why_name_taken = self.admission.names, self.admission.why_name_taken
         self.unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
+        self.pauses = Pauses()
         self.intake = Intake(self._carry_out, self._end, self._finish)
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
@@ -172,14 +181,23 @@ class LocalSessions:
         readers: bool,
         leaves: Callable[[str], bool] | None,
         rights: RightLimits | None,
+        knows_pauses: bool = True,
     ) -> None:
-        """Begin a view: `table` resolves names; for the rest see Subscriptions."""
+        """Begin a view: `table` resolves names; for the rest see Subscriptions.
+
+        `knows_pauses`: whether all daemons know joins that need a quorum.
+        """
         self.output.by_votes = view.by_votes or (self._view is not None and self._view.by_votes)
         self._view = view
         self._table = self.access_control.table = table
         ended = self.lines.begin(table)
         self.acceptance.release(self.now)
-        self.subscriptions.begin(groups, leaves=leaves, readers=readers, rights=rights, ended=ended)
+        lacks_quorum = view.majority is False
+        pauses = self.pauses.begin(table, lacks_quorum=lacks_quorum, are_known=knows_pauses)
+        self.subscriptions.begin(
+            groups, leaves=leaves, readers=readers, rights=rights, ended=ended, pauses=pauses
+        )
+        self._leave_groups()
         self.output.push_all_changes()
         notified: dict[bytes, list[int]] = {}  # by the frame that they understand
         for number, session in self.by_connection.items():
@@ -188,6 +206,26 @@ class LocalSessions:
                 notified.setdefault(frame, []).append(number)
         for frame, numbers in notified.items():
             self.output.fan_out(numbers, (frame,))
+
+    def _leave_groups(self) -> None:
+        """Take sessions out of the groups that they leave without a quorum, and tell them.
+
+        That comes before all that waits for a number.
+        """
+        under_way = {
+            (bundle.session, bundle.groups[0])
+            for bundle in self.backlog
+            if bundle.kind == _LEAVE and not bundle.message
+        }
+        bundles = []
+        for connection, group in self.pauses.leavers():
+            session = self.by_connection.get(connection)
+            if session is not None and (connection, group) not in under_way:
+                self._refuse(session, self.access_control.expel(session, group, Bound.QUORUM))
+                bundles.append(leave_bundle(group))
+                bundles[-1].address(connection, session.user, ())
+        if bundles:
+            self.backlog.put_back(bundles)
 
     def end_regular(self, daemons: Sequence[str]) -> None:
         """Tell the sessions that the regular part of the view is over.
@@ -554,6 +592,8 @@ class LocalSessions:
             self._forget(connection)
         elif before <= _OPEN:
             self._begin_end(session)
+        if session.state is DaemonSessionState.GONE:
+            self.subscriptions.note_gone(connection)
 
     def _forget(self, connection: int) -> None:
         """Forget a session that no daemon knows, and whose client is gone."""
@@ -565,6 +605,7 @@ class LocalSessions:
         """End a session whose client is gone, once all its bytes were processed."""
         session.finish()
         self._begin_end(session)
+        self.subscriptions.note_gone(session.connection)
 
     def _cut_off_blocking(self, now: float) -> None:
         """End the sessions of clients for which all senders have waited for too long."""
@@ -625,7 +666,7 @@ class LocalSessions:
         assert self._view is not None, "a CONNECT is ordered in no view"
         before = session.state
         self.output.ready[connection] = None
-        if not session.welcome(limit, self._view):
+        if not session.welcome(limit, self._view, pauses=self.pauses.are_known):
             self._cut_off(session, before)
         if session.watch is not None:
             self.watches.begin(session, self.now, self.limits.session_timeout_s)
@@ -665,3 +706,5 @@ class LocalSessions:
     def table_changed(self, position: Position, digest: int) -> None:
         """Tell the probe that the group table has changed."""
         self._probe.table(position, f"{digest:016x}")
+        if self.subscriptions.waiting and self.pauses.have_ended():
+            self.subscriptions.on_pause_over()

@@ -88,6 +88,7 @@ class Status(MembershipStatus):
     silent_programs: int
     groups: int = metric("groups", "Groups that have members.")
     group_members: int = metric("group_members", "Members of all groups together.")
+    groups_paused: int = metric("groups_paused", "Groups that pause, as there is no quorum.")
 
 
 def make_status(
@@ -122,4 +123,5 @@ def make_status(
         silent_programs=sessions.watches.ended,
         groups=0 if view_state is None else len(view_state.groups),
         group_members=0 if view_state is None else view_state.memberships,
+        groups_paused=sessions.pauses.groups,
     )

@@ -265,6 +265,7 @@ class ViewState:
             readers=bool(view.versions.features & READERS),
             leaves=leaves,
             rights=self._config.rights if view.versions.features & LOCALITY else None,
+            knows_pauses=view.versions.knows_pauses,
         )
         self._sessions.backlog.is_local_only = (
             self.delivery.wanted.is_local_only if self.several else never_local_only

@@ -76,15 +76,17 @@ class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     `completed`: key of the last view whose group table it completed; empty before the first.
     `together`: number and random id of the daemons that have come along with it since then.
     `digest`: the digest of its rows (GroupTable.digests). `sections`: the rows, each section an
-    encoded `Rows`; none if all daemons of the view have come along. `lines`: the table of lines
-    (lines.py), of the first of the daemons that have come along; only in views of daemons that all
-    have the feature LINES.
+    encoded `Rows`; none if all daemons of the view have come along. `pausing`: each group with
+    the daemon's sessions in it that need a quorum; only where all daemons have the feature PAUSES.
+    `lines`: the table of lines (lines.py), of the first of the daemons that have come along; only
+    in views of daemons that all have the feature LINES.
     """
 
     completed: Annotated[bytes, Meta(max_length=16)]
     together: Together
     digest: Number = 0
     sections: tuple[bytes, ...] = ()
+    pausing: Groups = ()
     lines: bytes = b""
 
 
@@ -198,7 +200,8 @@ def encode_announcement(
     """
     if versions.features & CARRIED:
         fields = msgspec.structs.astuple(announcement)
-        return _encode(fields if announcement.lines else fields[:-1])
+        left_out = 0 if announcement.lines else 1 if versions.knows_pauses else 2
+        return _encode(fields[: len(fields) - left_out])
     fields = msgspec.structs.astuple(rows)
     head = (announcement.completed, announcement.together)
     # Daemons that know no readers know no such field either.

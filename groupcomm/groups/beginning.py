@@ -98,6 +98,7 @@ class Beginning:
         self._keys = [(d.number, d.incarnation.random_id) for d in view.daemons]
         self._start = Position(view.id, 0, 0, 0, 0)
         self._carries = bool(view.versions.features & CARRIED)
+        self._knows_pauses = view.versions.knows_pauses
         self._together = announcements.together(me, self._keys)
         now = {daemon: index for index, daemon in enumerate(view.daemons)}
         along = {i: now[d] for i, d in enumerate(before) if now.get(d) in self._together}
@@ -127,7 +128,7 @@ class Beginning:
         kept = frozenset(self._kept.values())
         phases: list[Phase] = [self._begin_dropping, self._begin_renumbering]
         phases += [partial(self._begin_rows, i) for i in range(len(self._names)) if i not in kept]
-        phases += [self._begin_sorting, self._begin_noting]
+        phases += [self._begin_sorting, self._begin_pausing, self._begin_noting]
         return [*phases, self._begin_showing, self._begin_continuing, self._begin_rest]
 
     def advance(self, units: float = PIECE) -> bool:
@@ -257,6 +258,26 @@ class Beginning:
 
     def _sort(self, groups: Sequence[str]) -> int:
         return SLICE_UNITS + sum(map(self.table.sort, groups)) // 8
+
+    def _begin_pausing(self) -> tuple[Sequence[Any], Callable[[Any], int]]:
+        self.table.pausing = {}
+        rows = (
+            (daemon, group, some)
+            for daemon in range(len(self._names) if self._knows_pauses else 0)
+            for group, connections in self._announcements.whole[daemon].pausing
+            for some in _slices(connections)
+        )
+        return list(rows), self._pause
+
+    def _pause(self, row: tuple[int, str, Sequence[int]]) -> int:
+        """Note sessions of a daemon that need a quorum; whoever is not in the group does not
+        count."""
+        daemon, group, connections = row
+        for connection in connections:
+            member = self.table.sessions.get((daemon, connection))
+            if member is not None and group in member.groups:
+                self.table.pause(member, group)
+        return SLICE_UNITS
 
     def _begin_noting(self) -> tuple[Sequence[Any], Callable[[Any], int]]:
         return (list(self.table.sessions.values()) if self._on_session else []), self._note

@@ -100,7 +100,9 @@ class CarriedGroups:
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
         table, versions = self._table, view.versions
         digest = 0 if table is None else table.digests.get(self._me, 0)
-        announcement = Announcement(self._completed, tuple(keys), digest)
+        pausing = {} if table is None else table.own_pausing
+        groups = tuple((group, tuple(own)) for group, own in sorted(pausing.items()))
+        announcement = Announcement(self._completed, tuple(keys), digest, pausing=groups)
         slices: Iterator[Rows] = iter(())
         rows = Rows()
         readers = bool(versions.features & READERS)

@@ -24,6 +24,8 @@ from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.wire.bundle import (
     GIVES_UP,
+    LEAVES_WITHOUT_QUORUM,
+    NEEDS_QUORUM,
     SELF_DISCARD,
     WITHOUT_VIEWS,
     Bundle,
@@ -382,6 +384,11 @@ class Groups:
             self._audience.joined(group)
         if (group in member.groups) == joins:
             return
+        if joins and bundle.flags & NEEDS_QUORUM:
+            self.table.pause(member, group)
+            if own:
+                leaves = bool(bundle.flags & LEAVES_WITHOUT_QUORUM)
+                self.table.own_pausing.setdefault(group, {})[member.id.connection] = leaves
         at = self._position(bundle)
         if self.table.reads(member, group) or (joins and self._is_reader(bundle)):
             self._join_or_leave_reading(member, group, at, joins=joins)

@@ -47,6 +47,9 @@ class GroupTable:
         local: for each group the connection numbers of this daemon's members.
         reading: for each group those of this daemon's readers: they get its messages, and are no
             members.
+        pausing: for each group its sessions that need a quorum.
+        own_pausing: those of this daemon, by connection number, and whether each leaves without
+            a quorum; kept from view to view.
         shown: the id of the latest view of each group that has members here, which all of them got.
         memberships: the number of members of all groups together.
         name_bytes: for each group the bytes of its members' names together.
@@ -65,6 +68,8 @@ class GroupTable:
         "memberships",
         "name_bytes",
         "names",
+        "own_pausing",
+        "pausing",
         "reading",
         "sessions",
         "shown",
@@ -77,6 +82,8 @@ class GroupTable:
         self.groups: dict[str, dict[Member, None]] = {}
         self.local: dict[str, dict[int, None]] = {}
         self.reading: dict[str, dict[int, None]] = {}
+        self.pausing: dict[str, dict[Member, None]] = {}
+        self.own_pausing: dict[str, dict[int, bool]] = {}
         self.shown: dict[str, Position] = {}
         self.name_bytes: dict[str, int] = {}
         self.memberships = 0
@@ -181,6 +188,7 @@ class GroupTable:
         """
         self._remove(member, group, self.groups[group])
         del member.groups[group]
+        self._end_pause(member, group)
         if member.daemon == self._me:
             local = self.local[group]
             del local[member.id.connection]
@@ -203,12 +211,29 @@ class GroupTable:
     def stop_reading(self, member: Member, group: str) -> None:
         """Let a session that reads a group read it no more."""
         del member.groups[group]
+        self._end_pause(member, group)
         if member.daemon == self._me:
             reading = self.reading[group]
             del reading[member.id.connection]
             if not reading:
                 del self.reading[group]
         self._mix(member, f"{group}\0reads")
+
+    def pause(self, member: Member, group: str) -> None:
+        """Note that a session which is in a group, or reads it, needs a quorum."""
+        self.pausing.setdefault(group, {})[member] = None
+
+    def _end_pause(self, member: Member, group: str) -> None:
+        pausing = self.pausing.get(group)
+        if pausing is not None and member in pausing:
+            del pausing[member]
+            if not pausing:
+                del self.pausing[group]
+        if member.daemon == self._me and group in self.own_pausing:
+            own = self.own_pausing[group]
+            own.pop(member.id.connection, None)
+            if not own:
+                del self.own_pausing[group]
 
     def has_local(self, group: str) -> bool:
         """Return whether a session of this daemon gets a group's messages."""

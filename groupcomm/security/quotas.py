@@ -20,17 +20,19 @@ BURST_S: Final = 1.0
 
 
 class Bound(enum.IntEnum):
-    """The bounds at which a join is refused, each named after its key in ``clients.quotas``."""
+    """The bounds at which a join is refused, named after their keys in ``clients.quotas``; and why
+    a session is taken out of a group without a quorum."""
 
     NONE = 0  # a rule refuses the join, and no bound
     GROUPS = 1
     SESSION_GROUPS = 2
     CLUSTER_GROUPS = 3
     VIEW_BYTES = 4
+    QUORUM = 5  # no key
 
     @property
     def key(self) -> str:
-        """Return the key in ``clients.quotas``; "" for none."""
+        """Return the key in ``clients.quotas``, or ``quorum``; "" for none."""
         return self.name.lower() if self else ""
 
 

@@ -9,9 +9,10 @@ import enum
 import re
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from msgspec import structs
+from msgspec.structs import force_setattr
 
 from groupcomm.errors import BadDatagram, Code, LocalProtocolError
 from groupcomm.events import (
@@ -59,6 +60,8 @@ from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.memberships import Memberships
 from groupcomm.wire.bundle import (
     GIVES_UP,
+    LEAVES_WITHOUT_QUORUM,
+    NEEDS_QUORUM,
     SELF_DISCARD,
     WITHOUT_VIEWS,
     BundleKind,
@@ -74,6 +77,16 @@ REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024
 
 DAEMON_TIMEOUT_S: Final = 10.0
 """The silence of a daemon after which its client ends the session, unless it is told otherwise."""
+
+Minority: TypeAlias = Literal["deliver", "pause", "leave"]
+"""What a session asks for in a group where there is no quorum; see `Connection.join`."""
+
+MINORITY_FLAGS: Final[Mapping[str, int]] = {
+    "deliver": 0,
+    "pause": NEEDS_QUORUM,
+    "leave": NEEDS_QUORUM | LEAVES_WITHOUT_QUORUM,
+}
+"""The flags of a JOIN for each `Minority`."""
 
 _AGREED: Final = ServiceLevel.AGREED
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -112,6 +125,8 @@ class ClientSession:
             daemon does not tell.
         knows_lines: whether the daemon knows lines.
         was_silent: whether the session has ended because its daemon was silent.
+        knows_pauses: whether all daemons knew joins that need a quorum when it began.
+        lacks_quorum: whether its daemon's view is known to have no quorum.
     """
 
     __slots__ = (
@@ -126,6 +141,8 @@ class ClientSession:
         "_watch",
         "accepted",
         "knows_lines",
+        "knows_pauses",
+        "lacks_quorum",
         "memberships",
         "only_messages",
         "state",
@@ -182,7 +199,8 @@ class ClientSession:
         self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
         self._timeout_s = daemon_timeout_s or 0.0
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
-        self._knows_readers = self.knows_lines = self.was_silent = False
+        self._knows_readers = self.knows_lines = self.knows_pauses = False
+        self.lacks_quorum = self.was_silent = False
         self.accepted: int | None = None
         capabilities = ALWAYS
         capabilities |= Capability.ACCEPTED if accepted else 0
@@ -298,18 +316,30 @@ class ClientSession:
                 self._number += more
                 at += more
 
-    def join(self, group: str, *, views: bool = True) -> int:
+    def join(self, group: str, *, views: bool = True, minority: Minority = "deliver") -> int:
         """Ask to become a member; a GroupView with `own` follows. Return the request's number.
+
+        For `minority` see `Connection.join`.
 
         Without `views` the session gets the messages of the group, is no member, and gets only the
         view that answers this request, with nobody but itself. A daemon of an earlier release makes
         it a member, and sends views.
 
         Raises:
-            LocalProtocolError: the name is invalid, the session is not open, or it has joined the
-                group already, or asked to: a second request would get no answer.
+            LocalProtocolError: the name or `minority` is invalid, some daemon of the view does not
+                know it, the session is not open, or it has joined the group already, or asked to:
+                a second request would get no answer.
         """
-        return self._control(BundleKind.JOIN, group, views=views)
+        flags = MINORITY_FLAGS.get(minority)
+        if flags is None:
+            known = ", ".join(map(repr, MINORITY_FLAGS))
+            raise LocalProtocolError(f"minority is {minority!r}; it must be one of {known}")
+        if flags and self.state is ClientSessionState.OPEN and not self.knows_pauses:
+            raise LocalProtocolError(
+                f"minority is {minority!r}, which some daemon of an earlier release does not know:"
+                " update all daemons, then connect again"
+            )
+        return self._control(BundleKind.JOIN, group, views=views, flags=flags)
 
     def leave(self, group: str) -> int:
         """Ask to leave a group; a GroupView with `own` follows. Return the request's number.
@@ -370,16 +400,16 @@ class ClientSession:
             self.state = ClientSessionState.CLOSING
             self._bundler.add_frame(encode_bye())
 
-    def _control(self, kind: BundleKind, group: str, *, views: bool = True) -> int:
+    def _control(self, kind: BundleKind, group: str, *, views: bool = True, flags: int = 0) -> int:
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         check_group(group)
         if kind == BundleKind.JOIN:
-            self.memberships.join(group, views=views)
+            self.memberships.join(group, views=views, needs_quorum=flags > 0)
         else:
             self.memberships.leave(group)
         self._number += 1
-        flags = 0 if views or not self._knows_readers else WITHOUT_VIEWS
+        flags |= 0 if views or not self._knows_readers else WITHOUT_VIEWS
         body = encode_body(kind, _AGREED, flags, self._number, (group,), b"")
         self._bundler.add_frame(encode_bundle_head(len(body), False) + body)
         return self._number
@@ -525,6 +555,7 @@ class ClientSession:
             self._inbox.drop(*decode_abort_untrusted(frame))
         elif kind == FrameKind.VIEWID:
             begun = decode_view_id_untrusted(frame)
+            self.lacks_quorum = begun.majority is False
             self._inbox.view, self._lists.others = begun.id, ()
             events.append(begun)
         elif kind in _ENDS_OF_VIEWS:
@@ -557,6 +588,8 @@ class ClientSession:
             raise BadDatagram("kind", f"a CONTINUED frame of {len(frame)} bytes")
         for view in views:
             self._inbox.group_changed(view)
+            if self.lacks_quorum and view.group in self.memberships.need_quorum:
+                force_setattr(view, "paused", True)  # it was made just now, and only for this
         return views
 
     def _end_view(self, frame: bytes, events: list[Event]) -> None:
@@ -598,6 +631,7 @@ class ClientSession:
         self._bundler.bundle_limit = connected.bundle_limit
         self._inbox.me = connected.member
         self._knows_readers, self.knows_lines = connected.readers, connected.lines
+        self.knows_pauses = connected.pauses
         if self.state is ClientSessionState.GREETING:
             self.state = ClientSessionState.OPEN
         events.append(connected)

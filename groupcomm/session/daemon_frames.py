@@ -79,10 +79,17 @@ def encode_answer(data: bytes) -> bytes:
 
 
 def encode_welcome(
-    member: MemberId, bundle_limit: int, *, readers: bool = True, lines: bool = True
+    member: MemberId,
+    bundle_limit: int,
+    *,
+    readers: bool = True,
+    lines: bool = True,
+    pauses: bool = True,
 ) -> bytes:
-    """Encode the admission of a client; without `readers` or `lines` as earlier releases do."""
+    """Encode the admission of a client; without `readers` or `lines` as earlier releases do, and
+    without `pauses` if some daemon of the view does not know joins that need a quorum."""
     knows = (Capability.READERS if readers else 0) | (Capability.LINES if lines else 0)
+    knows |= Capability.PAUSES if pauses else 0
     connection = member.connection
     head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, knows, connection, bundle_limit)
     return whole_frame(head + short_text(member.name))
@@ -96,7 +103,8 @@ def decode_welcome_untrusted(frame: bytes) -> Connected:
         raise BadDatagram("welcome", f"version {version}, bundles of {limit} bytes")
     member = MemberId(last_text(frame, _WELCOME.size), connection)
     readers, lines = bool(knows & Capability.READERS), bool(knows & Capability.LINES)
-    return Connected(member=member, bundle_limit=limit, readers=readers, lines=lines)
+    pauses = bool(knows & Capability.PAUSES)
+    return Connected(member=member, bundle_limit=limit, readers=readers, lines=lines, pauses=pauses)
 
 
 def encode_line(granted: LineGranted) -> bytes:

@@ -314,13 +314,14 @@ class DaemonSession:
         self.member = MemberId(private_name, self.connection)
         self.state = DaemonSessionState.CONNECTING
 
-    def welcome(self, bundle_limit: int, view: DaemonView) -> bool:
+    def welcome(self, bundle_limit: int, view: DaemonView, *, pauses: bool = True) -> bool:
         """Admit the client, as its CONNECT is ordered; return what `push` returns.
 
         Args:
             bundle_limit: the bytes of a body that fit a packet with the rest of its record; targets
                 count 8 bytes each. MIN_BUNDLE_LIMIT at least.
             view: the view of the positions that follow.
+            pauses: whether its daemons know joins that need a quorum.
         """
         assert self.state in (DaemonSessionState.CONNECTING, DaemonSessionState.WITHDRAWING), (
             self.state
@@ -334,8 +335,10 @@ class DaemonSession:
             if self.state is DaemonSessionState.CONNECTING
             else DaemonSessionState.LEAVING
         )
-        return self.push(encode_welcome(self.member, bundle_limit)) and self.push(
-            encode_view_id(view, self.asked.wishes & ~_UNBROKEN)  # it has no view before
+        welcome = encode_welcome(self.member, bundle_limit, pauses=pauses)
+        # It has no view before.
+        return self.push(welcome) and self.push(
+            encode_view_id(view, self.asked.wishes & ~_UNBROKEN)
         )
 
     def close(self, code: int, reason: str) -> None:

@@ -73,6 +73,7 @@ class FrameKind(enum.IntEnum):
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
+    PAUSES = 32768  # said by the daemon in its WELCOME: its view knows joins that need a quorum
     LINES = 16384  # said by the daemon in its WELCOME: it knows lines
     UNBROKEN = 8192  # in VIEWID frames, that no other majority was since the last view
     VOTES = 4096  # in VIEWID frames, that a majority is one of votes

@@ -1,4 +1,4 @@
-"""Memberships: the groups of one session, at its client."""
+"""The groups of one session, at its client. Pure; docs/session.md has the table of its states."""
 
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import GroupView, MemberId
@@ -20,16 +20,18 @@ class Memberships:
         asked: the groups that it is a member of once all its requests are answered.
         views: the latest views, as the program got them, of the groups that it is in, by name.
         reads: the groups that it has joined, or asked for, without views.
+        need_quorum: those that it has joined, or asked for, so that they pause without a quorum.
     """
 
-    __slots__ = ("asked", "reads", "views")
+    __slots__ = ("asked", "need_quorum", "reads", "views")
 
     def __init__(self) -> None:
         self.asked: set[str] = set()
         self.views: dict[str, GroupView] = {}
         self.reads: set[str] = set()
+        self.need_quorum: set[str] = set()
 
-    def join(self, group: str, *, views: bool = True) -> None:
+    def join(self, group: str, *, views: bool = True, needs_quorum: bool = False) -> None:
         """Note that the session asks to become a member, or without views to read the group.
 
         Raises:
@@ -42,8 +44,15 @@ class Memberships:
                 f"this session still leaves {group!r}: wait until it has left, as it now joins"
                 f" {'with' if views else 'without'} views"
             )
+        if group in self.views and needs_quorum != (group in self.need_quorum):
+            raise LocalProtocolError(
+                f"this session still leaves {group!r}: wait until it has left, as it now joins"
+                " with another `minority`"
+            )
         if not views:
             self.reads.add(group)
+        if needs_quorum:
+            self.need_quorum.add(group)
         self.asked.add(group)
 
     def leave(self, group: str) -> None:
@@ -60,7 +69,7 @@ class Memberships:
         """Note that the session may not join a group, or may not stay in it."""
         self.asked.discard(group)
         if group not in self.views:
-            self.reads.discard(group)
+            self._forget(group)
 
     def update(self, view: GroupView, me: MemberId) -> bool:
         """Note a view that the program gets; return whether the session is in it."""
@@ -69,5 +78,10 @@ class Memberships:
             return True
         self.views.pop(view.group, None)
         if view.group not in self.asked:
-            self.reads.discard(view.group)
+            self._forget(view.group)
         return False
+
+    def _forget(self, group: str) -> None:
+        """Forget how the session was in a group."""
+        self.reads.discard(group)
+        self.need_quorum.discard(group)

@@ -257,6 +257,7 @@ def make_workload(cluster: Cluster) -> Workload:
         fresh_names=settings.faults.vanish_s > 0.0,
         readers=settings.readers,
         halls=_draw_halls(settings),
+        minority=settings.minority,
     )
 
 

@@ -154,6 +154,7 @@ class Settings:
         core: the daemons that must agree in the end, by index; empty for all.
         readers: whether some programs join groups without their views, which daemons of earlier
             releases do not know.
+        minority: whether some programs join a group so that it pauses without a quorum.
         pace: the factor by which the token timeout and the interval of beacons are longer than
             usual: daemons at rest then send that much less.
     """
@@ -184,6 +185,7 @@ class Settings:
     silence: bool = False
     core: tuple[int, ...] = ()
     readers: bool = True
+    minority: bool = False
     pace: float = 1.0
 
     def __attrs_post_init__(self) -> None:

@@ -14,6 +14,7 @@ import attrs
 from groupcomm.events import Connected, Event, Message
 from groupcomm.level import AGREED_LEVELS, LEVELS, ServiceLevel
 from groupcomm.names import private_name
+from groupcomm.session.client_session import Minority
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.virtual_time import SECOND, Loop
 
@@ -32,6 +33,12 @@ MOST_ALIKE = 13
 READERS = "user2"
 READ_GROUP = GROUPS[1]
 """Users whose names begin so join this group without views."""
+
+PAUSING: dict[tuple[str, str], Minority] = {
+    **dict.fromkeys([(GROUPS[0], user) for user in ("user0", "user1", "user4", "user6")], "pause"),
+    **dict.fromkeys([(GROUPS[2], user) for user in ("user3", "user4")], "leave"),
+}
+"""What these users want of these groups where there is no quorum; others want all messages."""
 
 CHURN_SENDS = 4
 """The number of sends for each join or leave."""
@@ -96,6 +103,7 @@ class Workload:
             does not know yet that the last one is over would refuse the next one.
         readers: whether some join a group without views; all daemons must know that.
         halls: the groups that each site has for itself, if any.
+        minority: whether some join groups so that they pause, or leave, without a quorum.
 
     Attributes:
         clients: for each user the present session, or the last one.
@@ -114,6 +122,7 @@ class Workload:
     _fresh_names: bool = False
     _readers: bool = True
     _halls: Halls | None = None
+    _minority: bool = False
     _running: bool = False
     _period: int = 0  # counts starts, so that the acts of an earlier start end
     _sessions: int = 0
@@ -174,7 +183,10 @@ class Workload:
     def join(self, client: SimulatedClient, group: str) -> None:
         """Have a client join a group, with views or without."""
         reads = self._readers and group.startswith(READ_GROUP) and client.user.startswith(READERS)
-        client.join(self._place(client, (group,))[0], views=not reads)
+        wish: Minority = "deliver"
+        if self._minority and client.knows_pauses:
+            wish = PAUSING.get((group, client.user[:5]), wish)
+        client.join(self._place(client, (group,))[0], views=not reads, minority=wish)
 
     def _place(self, client: SimulatedClient, groups: tuple[str, ...]) -> tuple[str, ...]:
         return groups if self._halls is None else self._halls.place(client.daemon, groups)

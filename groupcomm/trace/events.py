@@ -110,7 +110,8 @@ class Release(_OfDaemon, frozen=True, tag="release", gc=False):
     `number` is 0 for UNRELIABLE, which has no place in a stream. `kind` is the bundle's: 0
     messages, 1 a fragment, 2 connect, 3 join, 4 leave, 5 disconnect. `c` is the sender, `first` to
     `last` its messages in the bundle (a fragment, join or leave names its one in both; connect and
-    disconnect have 0). A fragment is part `index` of `count`; otherwise these are 0 and 1.
+    disconnect have 0). A fragment is part `index` of `count`; otherwise these are 0 and 1. `group`
+    is that of a leave which the daemon itself has sent for the client, with the number 0.
     """
 
     ring: int
@@ -124,6 +125,7 @@ class Release(_OfDaemon, frozen=True, tag="release", gc=False):
     last: int
     index: int
     count: int
+    group: str = ""
 
 
 class Table(_OfDaemon, frozen=True, tag="table", gc=False):
@@ -177,12 +179,13 @@ class Ask(_OfClient, frozen=True, tag="ask", gc=False):
 
     ``read`` is a join without views. `m` is the message number of a join or leave, on the same
     count as the client's messages; 0 for the others. `Accept` says which messages reached the
-    daemon.
+    daemon. `needs_quorum`: the join was one with ``minority="pause"`` or ``"leave"``.
     """
 
     what: str
     group: str
     m: int
+    needs_quorum: bool = False
 
 
 class Member(_OfClient, frozen=True, tag="gview", gc=False):

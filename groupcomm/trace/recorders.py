@@ -53,6 +53,7 @@ RecordEvent = Callable[[TraceEvent], None]
 FUSE_KINDS = ("installed", "transitional", "table", "stamped", "held", "released", "accepted")
 """The events at which a fuse can kill a daemon."""
 
+_LEAVE = int(BundleKind.LEAVE)
 _MESSAGES = int(BundleKind.MESSAGES)
 _FRAGMENT = int(BundleKind.FRAGMENT)
 
@@ -172,10 +173,9 @@ class TraceProbe:
         kind, first, part = bundle.kind, bundle.message, bundle.index
         last = first + bundle.count - 1 if kind == _MESSAGES else first
         client, parts = f"{sender}/{bundle.session}", bundle.count if kind == _FRAGMENT else 1
-        release = Release(
-            now, me, ring, number, time, bundle_index, kind, level, client, first, last, part, parts
-        )
-        self._record(release)
+        group = bundle.groups[0] if kind == _LEAVE and not first else ""
+        place = (ring, number, time, bundle_index)
+        self._record(Release(now, me, *place, kind, level, client, first, last, part, parts, group))
         if self.fuse is not None:
             self._burn("released")
 
@@ -216,9 +216,11 @@ class SessionTrace:
     _record: RecordEvent
     identity: str = ""
 
-    def requested(self, what: str, group: str = "", number: int = 0) -> None:
+    def requested(
+        self, what: str, group: str = "", number: int = 0, *, needs_quorum: bool = False
+    ) -> None:
         """Record a request to connect, join, leave or disconnect, or a crash; see Ask."""
-        self._record(Ask(self._clock.now, self.identity, what, group, number))
+        self._record(Ask(self._clock.now, self.identity, what, group, number, needs_quorum))
 
     def sent(
         self,

@@ -56,6 +56,12 @@ WITHOUT_VIEWS: Final = 1
 SENDS_ONLY: Final = 1
 """The flag of a SUBSCRIBE whose daemon is to send to a name, and to get none of its messages."""
 
+NEEDS_QUORUM: Final = 2
+"""The flag of a JOIN in whose group AGREED and SAFE messages wait where there is no quorum."""
+
+LEAVES_WITHOUT_QUORUM: Final = 4
+"""The flag of such a JOIN whose session its daemon takes out of the group there."""
+
 GIVES_UP: Final = 1
 """The flag of a LINE whose session needs the line no more: daemons may forget it."""
 
@@ -82,6 +88,7 @@ _BARE_BYTES: Final = _RECORD.size + 1  # a record without a sender, targets and 
 _COUNT = struct.Struct("!H")
 _U64 = struct.Struct("!Q")
 
+_OF_JOINS: Final = WITHOUT_VIEWS | NEEDS_QUORUM | LEAVES_WITHOUT_QUORUM
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _CONNECT: Final = int(BundleKind.CONNECT)
 _LEAVE: Final = int(BundleKind.LEAVE)
@@ -117,7 +124,7 @@ class Bundle(msgspec.Struct, eq=False):
         kind: a BundleKind, as a plain int.
         level: a ServiceLevel, as a plain int.
         flags: SELF_DISCARD, BIG_ENDIAN, and the bits at ASKED_SHIFT and MARKS_SHIFT; of a
-            JOIN WITHOUT_VIEWS, of a LINE GIVES_UP.
+            JOIN WITHOUT_VIEWS, NEEDS_QUORUM and LEAVES_WITHOUT_QUORUM, of a LINE GIVES_UP.
         message: the number of its first message in the session's count.
         index: the number of the fragment, from 0; otherwise 0.
         count: the number of messages or fragments; otherwise 1.
@@ -161,10 +168,11 @@ class Bundle(msgspec.Struct, eq=False):
         self.targets = targets
         self.size = _RECORD.size + len(user.encode()) + 1 + 8 * len(targets) + len(self.body)
 
-    def drop_flags(self) -> None:
-        """Drop the flags of a JOIN: some daemon of the view does not know them."""
-        self.flags = 0
-        self.body = encode_body(self.kind, self.level, 0, self.message, self.groups, b"")
+    def ask_for_views(self) -> None:
+        """Drop the flag WITHOUT_VIEWS of a JOIN: some daemon of the view does not know it."""
+        self.flags &= ~WITHOUT_VIEWS
+        flags = self.flags
+        self.body = encode_body(self.kind, self.level, flags, self.message, self.groups, b"")
 
     def record(self) -> tuple[bytes, Raw]:
         """Return the record of this bundle in a packet, `size` bytes, in two parts to join."""
@@ -381,7 +389,7 @@ def _check_control(bundle: Bundle, size: int) -> None:
     if bundle.kind == _CONNECT and size:
         _check_principal(bundle, size)
         size = 0
-    flags = bundle.flags & ~WITHOUT_VIEWS if bundle.kind == BundleKind.JOIN else bundle.flags
+    flags = bundle.flags & ~_OF_JOINS if bundle.kind == BundleKind.JOIN else bundle.flags
     if bundle.level != _AGREED or flags or bundle.count != 1 or size:
         raise BadDatagram("bundle", f"{bundle!r} is no control bundle, payload {size} bytes")
     groups = bundle.groups

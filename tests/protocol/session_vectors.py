@@ -285,10 +285,9 @@ def read_daemon(raw: bytes) -> tuple[Fields, bytes]:
 def _welcome(frame: bytes) -> tuple[Fields, bytes]:
     found = daemon.decode_welcome_untrusted(frame)
     fields = _member(found.member) | {"bundle_limit": found.bundle_limit}
-    fields |= {"readers": found.readers, "lines": found.lines}
-    again = daemon.encode_welcome(
-        found.member, found.bundle_limit, readers=found.readers, lines=found.lines
-    )
+    knows = {"readers": found.readers, "lines": found.lines, "pauses": found.pauses}
+    fields |= knows
+    again = daemon.encode_welcome(found.member, found.bundle_limit, **knows)
     return fields, again
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import GroupView
+from groupcomm.session.client_session import Minority
 from groupcomm_client.basic_connection import Session
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
@@ -51,7 +52,12 @@ class ResumingConnection(ReconnectingConnection):
         self._given_lock = loop.thread_lock()
 
     async def join(
-        self, group: str, *, secret: "GroupSecret | None" = None, views: bool = True
+        self,
+        group: str,
+        *,
+        secret: "GroupSecret | None" = None,
+        views: bool = True,
+        minority: Minority = "deliver",
     ) -> GroupView:
         """Become a member, in this session and those that follow; see `Connection.join`."""
         is_resumed = self._resume is None or group in self._resume
@@ -65,7 +71,7 @@ class ResumingConnection(ReconnectingConnection):
                 f"{group} cannot be resumed, as archives cannot read a group with a secret: connect"
                 " with resume=[the names of the other groups]"
             )
-        return await super().join(group, secret=secret, views=views)
+        return await super().join(group, secret=secret, views=views, minority=minority)
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
         """Raise LocalProtocolError: archives have messages as filters have made them."""

@@ -237,6 +237,7 @@ def describe_status(parts: DaemonParts, found: Status) -> dict[str, Any]:
         "links": [[view.daemons[at].name for at in link] for link in view.links] if view else [],
         "ways": ways(found),
         "majority": found.majority,
+        "groups_paused": found.groups_paused,
         "drain": described(found.drain),
         "gathered_for": {reason.name.lower(): n for reason, n in found.reasons.items()},
         "no_room": list(found.no_room),

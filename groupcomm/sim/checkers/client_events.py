@@ -132,6 +132,7 @@ class ClientEvents:
         item.is_request = True
         item.joins = event.what != "leave"
         item.reads = event.what == "read"
+        item.needs_quorum = event.needs_quorum
         self._state.remember(item)
         if item.joins:
             client.joining.setdefault(event.group, deque()).append(item)
@@ -154,6 +155,7 @@ class ClientEvents:
             self._report.add("D2", f"{client} gets {item} twice", event)
             return
         self._check_content(client, item, event)
+        self._check_quorum(client, item, event)
         groups = client.groups
         if event.to[0] not in groups:
             self._delivery.in_no_group(client, event)
@@ -183,6 +185,15 @@ class ClientEvents:
             self._report.add("D1", f"{client} gets {item}, which was not sent so", event)
         if (event.level == 0) != (event.pos is None):
             self._report.add("U", f"{item} has level {event.level}, position {event.pos}", event)
+
+    def _check_quorum(self, client: ClientRecord, item: Item, event: Deliver) -> None:
+        """Check V5: without a quorum no agreed message to a group of a member that needs one."""
+        stage = client.stage
+        if item.level < _AGREED or stage is None or stage.stay.view.majority[:1] != [False]:
+            return
+        for group in client.need_quorum.intersection(item.to):
+            text = f"{client} gets {item} to {group!r} without a quorum"
+            self._report.add("V5", text, event)
 
     def _on_position(
         self, client: ClientRecord, item: Item, pos: TracePosition, event: Deliver

@@ -11,7 +11,6 @@ from groupcomm.sim.checkers.places import (
 )
 from groupcomm.sim.checkers.records import (
     ClientRecord,
-    Item,
     Shown,
     Stay,
     TableRecord,
@@ -113,15 +112,23 @@ class Tables:
 
     # ---- releases of daemons ----
 
-    def changed(self, stay: Stay, client: ClientRecord, item: Item | None, event: Release) -> None:
-        """Note a released join, leave or disconnect: local members are owed views."""
+    def changed(
+        self,
+        stay: Stay,
+        client: ClientRecord,
+        group: str | None,
+        event: Release,
+        *,
+        reads: bool = False,
+    ) -> None:
+        """Note a released join, leave or disconnect (of no group): local members are owed views."""
         process = stay.process
         if process in client.disconnected_at:
             return
         table = process.table
         joins = event.kind == _JOIN
-        for group in _places(table, client, item):
-            members = table.groups.setdefault(group, {})
+        for place in _places(table, client, group, reads=reads):
+            members = table.groups.setdefault(place, {})
             if joins == (client in members):
                 continue
             if joins:
@@ -129,12 +136,12 @@ class Tables:
             else:
                 del members[client]
             if client.home is process:
-                local = table.members.setdefault(group, {})
+                local = table.members.setdefault(place, {})
                 if joins:
                     local[client] = None
                 else:
                     local.pop(client, None)
-            self._owe(stay, client, group, event)
+            self._owe(stay, client, place, event)
 
     def _owe(self, stay: Stay, client: ClientRecord, group: str, event: Release) -> None:
         table = stay.process.table
@@ -189,13 +196,14 @@ class Tables:
             del table.connected[client.name]
 
 
-def _places(table: TableRecord, client: ClientRecord, item: Item | None) -> tuple[str, ...]:
-    """Return the entries of a table that a request, or a disconnect without one, may change."""
-    if item is None:
+def _places(
+    table: TableRecord, client: ClientRecord, group: str | None, *, reads: bool
+) -> tuple[str, ...]:
+    """Return the entries of a table that a request, or a disconnect of no group, may change."""
+    if group is None:
         return tuple(table.groups)
-    (group,) = item.to
-    reads = reading(group)
-    if client in table.groups.get(reads, {}):  # it is a reader, whatever it asks for
-        return (reads,)
+    readers = reading(group)
+    if client in table.groups.get(readers, {}):  # it is a reader, whatever it asks for
+        return (readers,)
     is_member = client in table.groups.get(group, {})
-    return (reads,) if item.reads and not is_member else (group,)
+    return (readers,) if reads and not is_member else (group,)

@@ -42,6 +42,7 @@ class GroupViews:
             client.groups.add(event.group)
         else:
             client.groups.discard(event.group)
+            client.need_quorum.discard(event.group)
         if event.cause == "network":
             self._check_homes(client, event)
             if together is None:
@@ -54,7 +55,10 @@ class GroupViews:
             client.joined.setdefault(event.group, self._state.events)
             joining = client.joining.get(event.group)
             if joining:
-                joining.popleft().answered = True
+                item = joining.popleft()
+                item.answered = True
+                if item.needs_quorum:
+                    client.need_quorum.add(event.group)
         elif event.cause == "disconnect":
             self._disconnected(client, position, event)
 

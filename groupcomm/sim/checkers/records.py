@@ -45,6 +45,7 @@ class Item:
         is_request: whether it is a join or leave.
         joins: whether it is a join, with views or without.
         reads: whether it is a join without views.
+        needs_quorum: whether it is one so that its group pauses without a quorum.
         accepted: the number of times that its daemon has accepted it: once for each fragment.
         count: the number of its fragments, as the first released one of them says.
         rank: its place among the accepted items of its sender at FIFO or above.
@@ -91,6 +92,7 @@ class Item:
     is_request: bool = False
     joins: bool = False
     reads: bool = False
+    needs_quorum: bool = False
     accepted: int = 0
     count: int = 1
     rank: int = -1
@@ -163,6 +165,7 @@ class ClientRecord:
             view (V2).
         causal_since: the same over CAUSAL messages whose senders had seen that view (V2).
         joined: for each group the count of events when it first saw itself join (X3).
+        need_quorum: those of its groups that it has joined so that they pause (V5).
         gone: the senders whose disconnects it was told.
         high: the highest position that it has got (O2).
         last_agreed: the position of the last AGREED or SAFE message that it has got (O1).
@@ -207,6 +210,7 @@ class ClientRecord:
     since: dict[str, int] = attrs.field(factory=dict)
     causal_since: dict[str, int] = attrs.field(factory=dict)
     joined: dict[str, int] = attrs.field(factory=dict)
+    need_quorum: set[str] = attrs.field(factory=set)
     gone: "set[ClientRecord]" = attrs.field(factory=set)
     high: Position = NOWHERE
     last_agreed: Position = NOWHERE

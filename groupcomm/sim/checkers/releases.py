@@ -52,7 +52,7 @@ class Releases:
         if client.home is None and not state.plain:
             self._settle(client, stay)
         items: Sequence[Item] = ()
-        if event.kind not in _SESSION:
+        if event.kind not in _SESSION and not event.group:
             items = self._items(client, event, stay)
         if event.level == 0:
             self._release_unreliable(event, stay, items)
@@ -119,6 +119,8 @@ class Releases:
                 self._release_fragment(item, stay, event)
         elif kind in _SESSION:
             self._release_session(client, stay, event)
+        elif event.group:
+            self._tables.changed(stay, client, event.group, event)
         else:
             position = (stay.view.order, event.time, event.ring, event.bundle, 0)
             for item in items:
@@ -126,7 +128,7 @@ class Releases:
                 item.released += 1
                 item.at_home |= item.sender.home is stay.process
                 self._sender_order.released(stay, item, event)
-                self._tables.changed(stay, client, item, event)
+                self._tables.changed(stay, client, item.to[0], event, reads=item.reads)
 
     def _release_message(self, item: Item, index: int, stay: Stay, event: Release) -> None:
         position = (stay.view.order, event.time, event.ring, event.bundle, index)

@@ -10,7 +10,7 @@ from typing import Final
 from groupcomm.events import Closed, Connected, Event, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
-from groupcomm.session.client_session import ClientSession
+from groupcomm.session.client_session import ClientSession, Minority
 from groupcomm.sim.cluster.connections import Pipe
 from groupcomm.sim.virtual_time import SECOND, Loop
 from groupcomm.trace.recorders import RecordEvent, SessionTrace
@@ -140,10 +140,16 @@ class SimulatedClient:
             self.flush()
         return number
 
-    def join(self, group: str, *, views: bool = True) -> int:
+    @property
+    def knows_pauses(self) -> bool:
+        """Return whether its joins may need a quorum."""
+        return self._session.knows_pauses
+
+    def join(self, group: str, *, views: bool = True, minority: Minority = "deliver") -> int:
         """Ask to become a member, or to read; the view that confirms it comes as an event."""
-        number = self._session.join(group, views=views)
-        self._trace.requested("join" if views else "read", group, number)
+        number = self._session.join(group, views=views, minority=minority)
+        what, needs = "join" if views else "read", minority != "deliver"
+        self._trace.requested(what, group, number, needs_quorum=needs)
         self.flush()
         return number
 

@@ -92,3 +92,18 @@ def test_who_may_not_read_a_group_does_not_read_it() -> None:
     memberships.join("g", views=False)
     memberships.refuse("g")
     assert (memberships.asked, memberships.reads) == (set(), set())
+
+
+def test_whether_a_group_needs_a_quorum_is_known_until_its_last_view() -> None:
+    """A join with another wish must wait for the leave: the views in between are of the old one."""
+    memberships, me = Memberships(), MemberId("#ann#a", 1)
+    memberships.join("g", needs_quorum=True)
+    memberships.update(view(me), me)
+    memberships.leave("g")
+    assert memberships.need_quorum == {"g"}
+    with pytest.raises(LocalProtocolError, match="another `minority`"):
+        memberships.join("g")
+    memberships.update(view(), me)
+    assert not memberships.need_quorum
+    memberships.join("g")
+    assert not memberships.need_quorum

@@ -31,6 +31,7 @@ class Mutant:
         sites: the number of sites of the runs in which it is hunted; None draws it, as for any run.
         rosters: whether operators change the roster in these runs.
         votes: whether they change votes and policy, too.
+        minority: whether programs join groups so that they pause without a quorum.
         versions: whether each start of a daemon may have another release in these runs.
         segments: whether packets travel in segments in these runs.
         faults: the faults of these runs, as `groupcomm simulate --faults` takes them: fewer where
@@ -44,6 +45,7 @@ class Mutant:
     sites: int | None = None
     rosters: bool = False
     votes: bool = False
+    minority: bool = False
     versions: bool = False
     segments: bool = False
     faults: str = "all"
@@ -71,6 +73,7 @@ def mutant(
     sites: int | None = None,
     rosters: bool = False,
     votes: bool = False,
+    minority: bool = False,
     versions: bool = False,
     segments: bool = False,
     faults: str = "all",
@@ -88,6 +91,7 @@ def mutant(
             sites=sites,
             rosters=rosters,
             votes=votes,
+            minority=minority,
             versions=versions,
             segments=segments,
             faults=faults,
@@ -111,6 +115,12 @@ def roster_mutant(
 def vote_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug that shows while votes change, and that is looked for then."""
     return mutant(*targets, rosters=True, votes=True, faults="crash,partition,leave,pause")
+
+
+def minority_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
+    """Make a bug that shows where groups pause, and that is looked for then."""
+    faults = "crash,partition,leave,pause"
+    return mutant(*targets, rosters=True, votes=True, minority=True, faults=faults)
 
 
 def version_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from groupcomm.trace.events import (
+    Ask,
     Conf,
     Deliver,
     Dview,
@@ -79,6 +80,23 @@ def _turned(rng: Random, trace: Trace, order: Order) -> Order:
     return replace(order, trans=not order.trans)
 
 
+def without_quorum(rng: Random, trace: Trace) -> Trace | None:
+    """Return a trace in which a client gets an agreed message to a group in which it pauses."""
+    picked = pick(rng, trace, Deliver, lambda event: event.level >= _AGREED)
+    if picked is None or picked[1].pos is None:
+        return None
+    client, view = picked[1].c, picked[1].pos[0]
+    changed: list[Any] = []
+    for event in trace:
+        if isinstance(event, Dview) and event.view == view:
+            changed.append(replace(event, majority=False))
+        elif isinstance(event, Ask) and event.c == client and event.what in ("join", "read"):
+            changed.append(replace(event, needs_quorum=True))
+        else:
+            changed.append(event)
+    return changed
+
+
 def delivered_in_next(rng: Random, trace: Trace) -> Trace | None:
     """Return a trace in which a client gets a message of one view after it was told of the next."""
     picked = pick(rng, trace, Dview)
@@ -97,6 +115,7 @@ TOLD_MUTATIONS: Final[dict[str, Mutation]] = {
     "daemons of a view lost": drop(Dview),
     "daemons of a view repeated": repeat(Dview),
     "delivery in next view": delivered_in_next,
+    "delivery without a quorum": without_quorum,
     "ghost in a network view": ghost,
     "majority altered": alter(Dview, _other_majority),
     "network view lost": drop(Member, _is_network),

@@ -131,16 +131,39 @@ class Deliveries:
         return told.pos[0] != self.stages.at(told.c, index)[0]
 
     def _check_content(self, index: int, event: Deliver) -> None:
-        """Check D1, U, MG3."""
+        """Check D1, U, V5, MG3."""
         sent = self.facts.item((event.s, event.m))
         assert isinstance(sent, Send)
         if (event.level, event.to, event.digest) != (sent.level, sent.to, sent.digest):
             self.found.add("D1")
         if (event.level == 0) != (event.pos is None):
             self.found.add("U")
+        minor = self.stages.lacks_quorum(self.stages.at(event.c, index)[0])
+        needs = [group for group in event.to if self._needs_quorum(event.c, group, index)]
+        if minor and sent.level >= AGREED and needs:
+            self.found.add("V5")
         mine = private_name(event.c) in event.to
         if not mine and not any(self._sees_itself_in(event.c, g, index) for g in event.to):
             self.found.add("MG3")
+
+    def _needs_quorum(self, client: str, group: str, before: int) -> bool:
+        """Return whether a client is in a group by a join that needs a quorum, by its views."""
+        asked: list[bool] = []
+        needs = False
+        for index, event in self.facts.live:
+            if (
+                index >= before
+                or getattr(event, "group", "") != group
+                or index in self.facts.reused
+            ):
+                continue
+            if isinstance(event, Ask) and event.c == client and event.what in ("join", "read"):
+                asked.append(event.needs_quorum)
+            elif isinstance(event, Member) and event.c == client:
+                needs = needs and client in event.members
+                if event.cause == "join" and event.changed == (client,) and asked:
+                    needs = asked.pop(0) or needs
+        return needs
 
     def _sees_itself_in(self, client: str, group: str, before: int) -> bool:
         views = [

@@ -82,6 +82,10 @@ class Stages:
         if self._majority.setdefault(event.view, event.majority) != event.majority:
             self.found.add("C3")
 
+    def lacks_quorum(self, view: str) -> bool:
+        """Return whether clients are told that a view has no majority."""
+        return self._majority.get(view) is False
+
     def began_late(self, client: str, view: str) -> bool:
         """Return whether a client's stage in a view was transitional from the beginning."""
         return self._late.get((client, view), False)

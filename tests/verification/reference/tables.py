@@ -49,6 +49,8 @@ class Table:
             for members in (*self.groups.values(), *self.readers.values()):
                 if client in members:
                     members.remove(client)
+        elif event.group:
+            self._change(event.group, client, LEAVE, reads=False)
         elif facts.sent.get((client, event.first), index) < index:
             item = (client, event.first)
             self._change(facts.to(item)[0], client, event.kind, reads=facts.reads(item))

@@ -34,6 +34,7 @@ COMMAND: Final = "python -m tests.verification.simulation"
 
 SWITCHES: Final = {
     "rosters": "operators add, move and remove daemons all the time",
+    "minority": "some programs join groups so that they pause, or leave, without a quorum",
     "votes": "with --rosters, they change votes and policy, too",
     "versions": "each start of a daemon may be one of another release",
     "targets": "packets of chosen kinds are lost, held, copied or late, and programs are rough",

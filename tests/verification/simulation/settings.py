@@ -42,7 +42,7 @@ class VerificationOptions(Options):
         targets: whether packets of chosen kinds are lost, held, copied or late, and programs are
             rough; datagrams are not encrypted then, so that the network knows their kinds.
         segments: whether large packets travel in segments, over paths of several sizes.
-        votes: whether operators change votes and policy, too, as they change the roster.
+        minority: whether some programs join groups so that they pause, or leave, without a quorum.
 
     Raises:
         ConfigError: an option has no such value, or two options exclude each other.
@@ -51,10 +51,11 @@ class VerificationOptions(Options):
     byzantine: bool = False
     attackers: tuple[str, ...] = ()
     rosters: bool = False
+    votes: bool = False
     versions: bool = False
     targets: bool = False
     segments: bool = False
-    votes: bool = False
+    minority: bool = False
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -161,6 +162,7 @@ def draw_settings(seed: int, options: Options) -> VerificationSettings:
         votes=wide.votes,
         versions=wide.versions,
         readers=not wide.versions,
+        minority=wide.minority,
         targets=wide.targets,
         paths=_draw_paths(random_for(seed, "paths"), wide) if wide.segments else None,
         spares=draw_spares(random_for(seed, "spares"), drawn.sites)
