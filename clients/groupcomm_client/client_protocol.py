@@ -93,8 +93,7 @@ class ClientProtocol:
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
         views: whether groups are joined with views, unless a join says otherwise.
         on_watched: set by the stream; called when `look_in_s` has become less.
-        on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
-            have become less, or filters have released events.
+        on_earlier_wake: the same for `wake_in_s`, and when filters have released events.
     """
 
     inputs = owner = _greeted_us = _views_waiting = 0
@@ -262,8 +261,8 @@ class ClientProtocol:
         sealing = self._seal() if secret is not None and self._sealing is None else self._sealing
         if sealing is not None:
             sealing.join(group, secret)
-        what, needs = "join" if views else "read", minority != "deliver"
-        return self._change(what, group, number, needs_quorum=needs)
+        what = "join" if views else "read"
+        return self._change(what, group, number, needs_quorum=minority != "deliver")
 
     def leave(self, group: str) -> Pending[GroupView]:
         """Ask to end the membership; a view without this session is the answer."""
@@ -432,7 +431,8 @@ class ClientProtocol:
 
     def data_to_send(self, limit: int) -> bytes:
         """Return the next bytes to write, about `limit` of them."""
-        self._flush_trace()
+        if self._trace_file is not None:
+            self._trace_file.flush()
         self.needs_flush = False
         self._session.note_sent(time.monotonic())
         return self._session.pop_output(limit)
@@ -452,7 +452,8 @@ class ClientProtocol:
             if self._trace is not None:
                 self._trace.received(event)
             self._on_event(event)
-        self._flush_trace()
+        if self._trace_file is not None:
+            self._trace_file.flush()
 
     # ---- liveness ----
 
@@ -464,10 +465,7 @@ class ClientProtocol:
 
     @property
     def may_read_ahead(self) -> bool:
-        """Return whether input may be read though no caller waits for it.
-
-        It may not if many events wait already, or if the program's own code would run.
-        """
+        """Return whether input may be read early: few events wait, and no program's code runs."""
         return (
             len(self.events) < MOST_UNREAD
             and self.is_plain
@@ -486,10 +484,6 @@ class ClientProtocol:
             if self._trace is not None:
                 self._trace.received(event)
             self._on_event(event)
-
-    def _flush_trace(self) -> None:
-        if self._trace_file is not None:
-            self._trace_file.flush()
 
     # ---- events ----
 
@@ -611,18 +605,16 @@ class ClientProtocol:
 
     def _begin(self, event: Connected | LineGranted) -> None:
         """Begin the session, or go on with its line."""
-        if isinstance(event, Connected):
-            self._admitted(event.member)
-        elif self.line is not None:
-            self.line.begin(event)
-
-    def _admitted(self, member: MemberId) -> None:
-        self.member = member
+        if isinstance(event, LineGranted):
+            if self.line is not None:
+                self.line.begin(event)
+            return
+        self.member = event.member
         if self._trace_folder is not None:
             from groupcomm.host.trace_file import trace_session  # noqa: PLC0415 - few need it
 
             self._trace_file, self._trace = trace_session(
-                self._trace_folder, str(member), self._greeted_us
+                self._trace_folder, str(self.member), self._greeted_us
             )
         if self._filtering is not None:
             self._filtering.start()
@@ -687,17 +679,13 @@ class ClientProtocol:
 
     @property
     def wake_in_s(self) -> float | None:
-        """Return the seconds until `wake` is to be called, perhaps infinity.
-
-        None if there are no filters and no groups with secrets.
-        """
+        """Return the seconds until `wake`, perhaps infinity; None without filters and secrets."""
         if self.is_plain:
             return None
         wake_in_s = math.inf if self._filtering is None else self._filtering.wake_in_s
-        deadline = None if self._sealing is None else self._sealing.deadline
-        if deadline is None:
+        if self._sealing is None or self._sealing.deadline is None:
             return wake_in_s
-        return min(wake_in_s, max(0.0, deadline - self._clock()))
+        return min(wake_in_s, max(0.0, self._sealing.deadline - self._clock()))
 
     @property
     def wait_left_s(self) -> float | None:

@@ -3,14 +3,14 @@
 docs/minority.md has the states, and why no member is told something else than another.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import NEEDS_QUORUM, Bundle, BundleKind
 
 _AGREED = ServiceLevel.AGREED
-_FRAGMENT, _JOIN = BundleKind.FRAGMENT, BundleKind.JOIN
+_FRAGMENT, _JOIN, _LEAVE = BundleKind.FRAGMENT, BundleKind.JOIN, BundleKind.LEAVE
 
 
 class Pauses:
@@ -55,14 +55,20 @@ class Pauses:
         before, self._before = self._before, self.groups
         return self._before < before
 
-    def leavers(self) -> Iterator[tuple[int, str]]:
+    def leavers(self, backlog: Iterable[Bundle]) -> Iterator[tuple[int, str]]:
         """Yield the own sessions that have to leave a group now, and that group.
+
+        Those whose daemon has them leave already, as the backlog has it, are not among them.
 
         If some daemon does not know what needs a quorum, so that groups do not pause for its
         programs, all that need one leave.
         """
-        if self._table is not None and self._lacks_quorum:
-            for group, sessions in self._table.own_pausing.items():
-                for connection, leaves in sessions.items():
-                    if leaves or not self.are_known:
-                        yield connection, group
+        if self._table is None or not self._lacks_quorum:
+            return
+        leaving = [each for each in backlog if each.kind == _LEAVE and not each.message]
+        under_way = {(each.session, each.groups[0]) for each in leaving}
+        for group, sessions in self._table.own_pausing.items():
+            for connection, leaves in sessions.items():
+                is_new = (connection, group) not in under_way
+                if is_new and (leaves or not self.are_known):
+                    yield connection, group

@@ -14,7 +14,7 @@ from groupcomm.engine.access_control import AccessControl
 from groupcomm.engine.change_frames import ChangeFrames, ListsShown
 from groupcomm.engine.counters import Traffic
 from groupcomm.engine.held_changes import MANY, SHARED_A_FRAME, ChangeLog, HeldChanges
-from groupcomm.events import CausalContext, Cause, MemberId
+from groupcomm.events import CausalContext, Cause, DaemonView, MemberId
 from groupcomm.groups.changes import GroupChange
 from groupcomm.level import ServiceLevel
 from groupcomm.session.daemon_frames import (
@@ -25,6 +25,7 @@ from groupcomm.session.daemon_frames import (
     encode_origins,
     encode_principal,
     encode_undeliverable,
+    encode_view_id,
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.session.differences import ChangeRun
@@ -300,6 +301,16 @@ class SessionOutput:
             self.ready[connection] = None  # a frame that is held may be in its outbox
             if changes:
                 self.push(session, changes)
+
+    def begin_view(self, view: DaemonView) -> None:
+        """Tell the sessions that get views of a new one."""
+        notified: dict[bytes, list[int]] = {}  # by the frame that they understand
+        for number, session in self.by_connection.items():
+            if session.is_notified:
+                frame = encode_view_id(view, session.asked.wishes)
+                notified.setdefault(frame, []).append(number)
+        for frame, numbers in notified.items():
+            self.fan_out(numbers, (frame,))
 
     # ---- for the groups ----
 

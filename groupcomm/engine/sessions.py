@@ -48,7 +48,6 @@ from groupcomm.session.daemon_frames import (
     encode_refused,
     encode_stopping,
     encode_transition,
-    encode_view_id,
 )
 from groupcomm.session.daemon_session import (
     DaemonSession,
@@ -70,7 +69,7 @@ from groupcomm.wire.bundle import (
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
-_JOIN, _LEAVE, _LINE = BundleKind.JOIN, BundleKind.LEAVE, BundleKind.LINE
+_JOIN, _LINE = BundleKind.JOIN, BundleKind.LINE
 _OPEN = DaemonSessionState.OPEN
 _STOPPING, _HEARTBEATS = int(Capability.STOPPING), int(Capability.HEARTBEATS)
 _REFUSALS, _BOUNDS = int(Capability.REFUSALS), int(Capability.BOUNDS)
@@ -199,28 +198,17 @@ class LocalSessions:
         )
         self._leave_groups()
         self.output.push_all_changes()
-        notified: dict[bytes, list[int]] = {}  # by the frame that they understand
-        for number, session in self.by_connection.items():
-            if session.is_notified:
-                frame = encode_view_id(view, session.asked.wishes)
-                notified.setdefault(frame, []).append(number)
-        for frame, numbers in notified.items():
-            self.output.fan_out(numbers, (frame,))
+        self.output.begin_view(view)
 
     def _leave_groups(self) -> None:
         """Take sessions out of the groups that they leave without a quorum, and tell them.
 
         That comes before all that waits for a number.
         """
-        under_way = {
-            (bundle.session, bundle.groups[0])
-            for bundle in self.backlog
-            if bundle.kind == _LEAVE and not bundle.message
-        }
         bundles = []
-        for connection, group in self.pauses.leavers():
+        for connection, group in self.pauses.leavers(self.backlog):
             session = self.by_connection.get(connection)
-            if session is not None and (connection, group) not in under_way:
+            if session is not None:
                 self._refuse(session, self.access_control.expel(session, group, Bound.QUORUM))
                 bundles.append(leave_bundle(group))
                 bundles[-1].address(connection, session.user, ())

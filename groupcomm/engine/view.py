@@ -16,7 +16,7 @@ import attrs
 from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster
-from groupcomm.config.versions import ADDRESSED, LOCALITY, READERS
+from groupcomm.config.versions import LOCALITY, READERS
 from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
@@ -26,7 +26,7 @@ from groupcomm.engine.frozen_view import FrozenView
 from groupcomm.engine.leaving import LeaveProgress
 from groupcomm.engine.parts import Parts
 from groupcomm.engine.unbroken import is_unbroken
-from groupcomm.engine.waiting_rings import WaitingRings
+from groupcomm.engine.waiting_rings import make_notices
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.groups.carried import OwnAnnouncement
@@ -39,8 +39,6 @@ from groupcomm.link.routes import Routes
 from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.states import MembershipState
 from groupcomm.metrics import metric
-from groupcomm.ring.addressed_notices import AddressedNotices
-from groupcomm.ring.horizon_notices import HorizonNotices, NoticeSchedule
 from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
@@ -207,21 +205,12 @@ class ViewState:
         )
 
     def _make_ring(self, entered: frozenset[int], now: float) -> Ring:
-        view, timing = self.view, self._config.timing
-        notices = NoticeSchedule(timing, view.longest_delay_s, now)
-        rings = len(view.rings)
-        # Which rings wait for notices; None if notices go to all, as in small clusters.
-        self._waiting: WaitingRings | None = None
-        if self._config.is_large and rings > 2 and view.versions.features & ADDRESSED:
-            notices = addressed = AddressedNotices(
-                timing, view.longest_delay_s, now, rings=rings, own=self._own_ring
-            )
-            self._waiting = WaitingRings(view, self._me, self.delivery.wanted, addressed)
-        self._horizons = HorizonNotices(
-            view, self._me, timing, clock=self.clock, context=self, notices=notices
+        wanted, clock = self.delivery.wanted, self.clock
+        self._horizons, self._waiting = make_notices(
+            self.view, self._me, self._config, wanted, clock=clock, context=self, now=now
         )
         return Ring(
-            view,
+            self.view,
             self._me,
             self._config,
             horizons=self._horizons,

@@ -8,10 +8,15 @@ nobody sees when.
 
 from typing import Final
 
+from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.versions import ADDRESSED
 from groupcomm.config.view import View
 from groupcomm.groups.pruning import Reach
 from groupcomm.level import ServiceLevel
 from groupcomm.ring.addressed_notices import AddressedNotices
+from groupcomm.ring.context import RingContext
+from groupcomm.ring.horizon_notices import HorizonNotices, NoticeSchedule
 from groupcomm.wire.bundle import BundleKind
 from groupcomm.wire.data import DataPacket
 
@@ -79,3 +84,24 @@ class WaitingRings:
         for daemon in self._reach.subscribers(group):
             rings |= self._by_daemon[daemon]
         return rings
+
+
+def make_notices(
+    view: View,
+    me: int,
+    config: CoreConfig,
+    reach: Reach,
+    *,
+    clock: RingClock,
+    context: RingContext,
+    now: float,
+) -> tuple[HorizonNotices, WaitingRings | None]:
+    """Return the notices of a ring, and what tells them which rings wait; None: all always do."""
+    timing, rings = config.timing, len(view.rings)
+    schedule, waiting = NoticeSchedule(timing, view.longest_delay_s, now), None
+    if config.is_large and rings > 2 and view.versions.features & ADDRESSED:
+        delay_s, own = view.longest_delay_s, view.ring_of[me]
+        schedule = addressed = AddressedNotices(timing, delay_s, now, rings=rings, own=own)
+        waiting = WaitingRings(view, me, reach, addressed)
+    notices = HorizonNotices(view, me, timing, clock=clock, context=context, notices=schedule)
+    return notices, waiting

@@ -192,8 +192,7 @@ class ClientSession:
         self.only_messages = False
         self._number = start_message
         self.memberships = Memberships()
-        self._reader = FrameReader(DAEMON_FRAME_BYTES)
-        self._bundler = Bundler()
+        self._reader, self._bundler = FrameReader(DAEMON_FRAME_BYTES), Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
         self._lists = GroupLists()
         self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
