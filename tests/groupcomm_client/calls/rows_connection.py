@@ -208,6 +208,7 @@ CONNECTIONS: Final = Scene(
             wrong=(
                 Refused(lambda s: s.ann.join(7), "group name is 7, which is no text"),
                 Refused(lambda s: s.ann.join("h", secret=7), "the secret is of type int"),
+                Refused(lambda s: s.ann.join("h", minority="stay"), "minority is 'stay'"),
             ),
             raising="what it takes is the user's own if it is a GroupSecret",
         ),
