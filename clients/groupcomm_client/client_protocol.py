@@ -651,8 +651,7 @@ class ClientProtocol:
         self.needs_flush = False  # the sending call writes the output
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
-        """Send a message that has passed the filters, sealed if its group has a secret; return its
-        number, 0 if it waits for the key of its group."""
+        """Send what has passed the filters; return its number, 0 while it waits for a key."""
         sealing = self._sealing
         if sealing is not None and (sealing.concerns(message.groups) or message.secret):
             return sealing.send(message, data)
