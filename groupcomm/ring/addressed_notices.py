@@ -73,7 +73,7 @@ class AddressedNotices(NoticeSchedule):
         """
         for ring in rings_of(rings & self._all):
             is_news = time > self._sent[ring] and (foreign or not self._near)
-            if not agreed and (not is_news or time <= self.known_to_all):
+            if not agreed and time <= self.known_to_all:
                 continue
             if now - self._used_at[ring] > self._timing.agreed_memory_s:
                 self._since[ring] = now
