@@ -403,7 +403,11 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "session.daemon_frames.welcome": frame(
         daemon_frames.decode_welcome_untrusted,
         lambda value: daemon_frames.encode_welcome(
-            value.member, value.bundle_limit, readers=value.readers, lines=value.lines
+            value.member,
+            value.bundle_limit,
+            readers=value.readers,
+            lines=value.lines,
+            pauses=value.pauses,
         ),
     ),
     "session.daemon_frames.view_id": frame(
