@@ -9,6 +9,7 @@ change while the view lasts change the trees at all daemons at the same place of
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
+from typing import TypeAlias
 
 from groupcomm.config.view import RING, View
 
@@ -52,25 +53,25 @@ class Routes:
         self.reached: list[tuple[int, ...]] = []
         self.upstream: list[int | None] = []
         self.depth, nearest = 0, inf
-        usable = {pair: lengths[pair] for pair in links}
+        near = _near(view, {pair: lengths[pair] for pair in links})
         for origin in range(len(view.rings)):
             onward: list[int] = []
             reached: list[int] = []
             upstream: int | None = None
-            parents, depth, farthest = _tree(view, usable, origin)
+            parents, depth, farthest = _tree(near, origin)
             self.depth = max(self.depth, depth)
             if farthest < nearest:
                 nearest = farthest
                 self._middle = [(min(pair), max(pair)) for _, *pair in parents.values()]
             beyond = _beyond(parents, len(view.rings))
             by_ring = beyond[own]  # by this ring: itself, and all but what is sent on from here
-            for ring, (parent, near, here) in parents.items():
-                if parent == own and near == me:
+            for ring, (parent, there, here) in parents.items():
+                if parent == own and there == me:
                     onward.append(here)
                     reached.append(beyond[ring])
                     by_ring &= ~beyond[ring]
                 if ring == own and here == me:
-                    upstream = near
+                    upstream = there
             if upstream is not None and len(view.rings[own]) > 1:
                 onward.insert(0, RING)
                 reached.insert(0, by_ring)
@@ -94,34 +95,50 @@ class Routes:
         return frozenset(o for o, neighbour in enumerate(self.upstream) if neighbour is not None)
 
 
-def _tree(
-    view: View, usable: Mapping[tuple[int, int], int], origin: int
-) -> tuple[dict[int, tuple[int, int, int]], int, int]:
+Near: TypeAlias = Sequence[Sequence[tuple[int, int, int, int]]]
+"""For each ring its links, the shortest first: length, ring beyond, daemon here, daemon there."""
+
+
+def _near(view: View, usable: Mapping[tuple[int, int], int]) -> Near:
+    """Return the links of each ring.
+
+    Each link counts a microsecond more than its delay, so of two equal paths the one over fewer
+    links is taken.
+    """
+    near: list[list[tuple[int, int, int, int]]] = [[] for _ in view.rings]
+    for (one, other), delay_us in usable.items():
+        near[view.ring_of[one]].append((delay_us + 1, view.ring_of[other], one, other))
+        near[view.ring_of[other]].append((delay_us + 1, view.ring_of[one], other, one))
+    return [sorted(links) for links in near]
+
+
+def _tree(near: Near, origin: int) -> tuple[dict[int, tuple[int, int, int]], int, int]:
     """Return per ring but the root (parent ring, the daemon there, the daemon here), the nearest
     rings first; the depth; and the length of the way to the farthest ring.
 
-    Dijkstra's algorithm. Each link counts a microsecond more than its delay, so of two equal paths
-    the one over fewer links is taken.
+    Dijkstra's algorithm. Once a way to each ring is known, links that lead farther than all of them
+    are not looked at: where all rings have a link to the root, that is nearly all.
     """
-    near: dict[int, list[tuple[int, int, int, int]]] = {r: [] for r in range(len(view.rings))}
-    for (one, other), delay_us in usable.items():
-        length = delay_us + 1
-        near[view.ring_of[one]].append((view.ring_of[other], one, other, length))
-        near[view.ring_of[other]].append((view.ring_of[one], other, one, length))
-    depths: dict[int, int] = {}
+    best = {origin: (0, 0, (origin, 0, 0))}  # the length, the links, and how it is reached
     parents: dict[int, tuple[int, int, int]] = {}
-    edge = [(0, 0, origin, (origin, 0, 0))]  # (length, depth, ring, how it is reached)
-    farthest = 0
+    edge = [(0, 0, origin)]
+    depth, farthest, most = 0, 0, inf
     while edge:
-        length, depth, ring, parent = heappop(edge)
-        if ring in depths:
+        length, links, ring = heappop(edge)
+        if ring in parents or (length, links) != best[ring][:2]:
             continue
-        depths[ring], parents[ring], farthest = depth, parent, length
-        for child, here, there, step in near[ring]:
-            if child not in depths:
-                heappush(edge, (length + step, depth + 1, child, (ring, here, there)))
+        parents[ring], farthest, depth = best[ring][2], length, max(depth, links)
+        for step, child, here, there in near[ring]:
+            if length + step > most:
+                break
+            way = (length + step, links + 1, (ring, here, there))
+            if child not in parents and (child not in best or way < best[child]):
+                best[child] = way
+                heappush(edge, (*way[:2], child))
+        if most == inf and len(best) == len(near):
+            most = max(each[0] for each in best.values())
     del parents[origin]
-    return parents, max(depths.values()), farthest
+    return parents, depth, farthest
 
 
 def _beyond(parents: Mapping[int, tuple[int, int, int]], rings: int) -> list[int]:
