@@ -171,7 +171,7 @@ BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
     BundleKind.FRAGMENT: Price(1, messages=1),  # for the first fragment of a message
     BundleKind.JOIN: Price(JOIN_WORK, messages=1, joins=1),  # all members are notified
     BundleKind.LEAVE: Price(JOIN_WORK, messages=1),
-    BundleKind.LINE: Price(JOIN_WORK, messages=1),
+    BundleKind.LINE: Price(JOIN_WORK, messages=1, wasted=JOIN_WORK),  # without any rights
 }
 """The prices of bundles by their kind; a daemon accepts no other kinds from clients."""
 

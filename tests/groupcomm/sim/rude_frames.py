@@ -96,6 +96,13 @@ def hello_of_another(_number: int) -> Iterator[bytes]:
     return repeat(encode_hello("polite", 2))
 
 
+def lines(number: int) -> Iterator[bytes]:
+    """Yield requests for lines of a program's own, one after the other."""
+    return frames_of(
+        number, lambda at: bundle(BundleKind.LINE, at, (), struct.pack("!QQ", number, at))
+    )
+
+
 BUNDLES_OF_DAEMONS = [kind for kind in BundleKind if int(kind) not in _FROM_CLIENTS]
 FRAMES_OF_DAEMONS = [kind for kind in FrameKind if kind >= FIRST_FROM_DAEMONS]
 
@@ -122,6 +129,7 @@ ATTACKS: dict[str, Stream] = {
     "FRAGMENT": fragments,
     "JOIN": partial(control, BundleKind.JOIN),
     "LEAVE": partial(control, BundleKind.LEAVE),
+    "LINE": lines,
     "bundles of daemons": bundles_of_daemons,
     "frames of daemons": frames_of_daemons,
 }
