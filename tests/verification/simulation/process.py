@@ -66,9 +66,9 @@ class VerificationProcess(SimulatedProcess):
     def _after_step(self) -> None:
         view_state = self.core.view_state
         if view_state is not None:
-            roster = self.core.config.roster
             if view_state is not self._view_state:
                 self._view_state = view_state
+                roster = self.core.config.roster
                 self._versions.begun(self.name, view_state.view)
                 majority = view_state.majority
                 self._rosters.begun(self.name, view_state.view, roster, majority=majority)
@@ -78,7 +78,7 @@ class VerificationProcess(SimulatedProcess):
             if self._may_route_otherwise:
                 self._may_route_otherwise = False
                 if self.core.state is MembershipState.OPERATIONAL:
-                    delays_us = view_state.delays_us
+                    roster, delays_us = self.core.config.roster, view_state.delays_us
                     self._rosters.routed(self.name, view_state.view, roster, delays_us)
         self._uses_another = False
         super()._after_step()
