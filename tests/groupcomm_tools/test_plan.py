@@ -57,7 +57,7 @@ def test_the_example_is_understood() -> None:
     assert (slow.delay_s, slow.jitter_s, slow.loss) == (0.025, 0.005, 0.005)
     assert slow.bytes_per_s == 2_500_000
     assert found.links[0].jitter_s == pytest.approx(0.0001)
-    assert found.loads[1] == PlannedLoad(
+    assert found.loads[2] == PlannedLoad(
         group="orders",
         members=(0, 1, 2),
         sender=2,
@@ -164,7 +164,12 @@ def test_daemons_that_cannot_agree_are_reported(monkeypatch: pytest.MonkeyPatch)
 
 def test_quantiles() -> None:
     delay = MeasuredDelays(
-        level=ServiceLevel.SAFE, near=0, far=1, seconds=[n / 10 for n in range(1, 11)], missing=0
+        group="g",
+        level=ServiceLevel.SAFE,
+        near=0,
+        far=1,
+        seconds=[n / 10 for n in range(1, 11)],
+        missing=0,
     )
     assert [delay.quantile(part) for part in (0.0, 0.5, 0.99, 1.0)] == [0.1, 0.6, 1.0, 1.0]
     assert attrs.evolve(delay, seconds=[]).quantile(0.5) is None

@@ -14,8 +14,9 @@ MEGABYTE: Final = 1_000_000.0
 
 @attrs.frozen(kw_only=True)
 class DelayFigures:
-    """Delays of one level from one site to another, in milliseconds; None without a delivery."""
+    """Delays in a group, at a level, between two sites, in ms; None without a delivery."""
 
+    group: str
     level: str
     sender: str
     receiver: str
@@ -143,6 +144,7 @@ def _delay(measured: Measurement, delay: MeasuredDelays) -> DelayFigures:
 
     names = measured.topology.names
     return DelayFigures(
+        group=delay.group,
         level=delay.level.name,
         sender=names[delay.near],
         receiver=names[delay.far],

@@ -127,15 +127,17 @@ class PlanFailed(GroupCommError):
 
 @attrs.frozen(kw_only=True)
 class MeasuredDelays:
-    """The delays from multicast to delivery at programs, for a level and a pair of sites.
+    """The delays from multicast to delivery at programs, for a group, a level and a pair of sites.
 
     Attributes:
+        group: the group that the messages were sent to.
         level: the level of the messages.
         near, far: the sites of the sender and of the receiver, by index.
         seconds: the delays of all deliveries, sorted.
         missing: deliveries that were due and did not come; only UNRELIABLE may have some.
     """
 
+    group: str
     level: ServiceLevel
     near: int
     far: int
@@ -159,7 +161,7 @@ class Measurement:
         load: all loads at once.
         messages: the number of messages sent while `load` was counted.
         deliveries: the deliveries of these messages to programs.
-        delays: the delays, by level and sites.
+        delays: the delays, by group, level and sites.
         views: the number of view changes once there was a view; 0 unless the load was too much.
     """
 
@@ -253,21 +255,25 @@ def _is_missing(programs: Sequence[LoadPrograms]) -> bool:
 
 
 def _delays(programs: Sequence[LoadPrograms]) -> list[MeasuredDelays]:
-    """Return the delays of all loads, combined by level and sites."""
-    found: dict[tuple[ServiceLevel, int, int], tuple[list[int], list[int]]] = {}
+    """Return the delays of all loads, combined by group, level and sites.
+
+    Groups stay apart, as one site may order a group alone.
+    """
+    found: dict[tuple[ServiceLevel, int, str, int], tuple[list[int], list[int]]] = {}
     for each in programs:
         for site, delays_us in each.delays_us.items():
-            key = (each.load.level, each.load.sender, site)
+            key = (each.load.level, each.load.sender, each.load.group, site)
             times, missing = found.setdefault(key, ([], []))
             times += delays_us
             missing.append(each.missing(site))
     return [
         MeasuredDelays(
+            group=group,
             level=level,
             near=near,
             far=far,
             seconds=[time / SECOND for time in sorted(times)],
             missing=sum(missing),
         )
-        for (level, near, far), (times, missing) in sorted(found.items())
+        for (level, near, group, far), (times, missing) in sorted(found.items())
     ]

@@ -68,14 +68,14 @@ def _delays(plan: PlanFigures) -> Section:
     return Section(
         key="delays",
         title="Delays",
-        note="From multicast to delivery at programs, by level, from one site to another. They"
-        " include the network and the protocol's waiting, but not the work of processors.",
+        note="From multicast to delivery at programs, by group and level, from one site to another."
+        " They include the network and the protocol's waiting, but not the work of processors.",
         chart=Chart(
-            title="delays by level and sites",
+            title="delays by group, level and sites",
             panels=("p50, ms", "p99, ms"),
             lines=[
                 Line(
-                    label=f"{each.level.lower()}, {each.sender} to {each.receiver}",
+                    label=f"{each.group}, {each.level.lower()}, {each.sender} to {each.receiver}",
                     cells=(_bar(each.p50_ms), _bar(each.p99_ms)),
                 )
                 for each in plan.delays

@@ -17,12 +17,23 @@ def text_of(value: float | None) -> str:
 
 
 def delay_table(figures: PlanFigures) -> Table:
-    """Return the delays from multicast to delivery, by level and sites."""
+    """Return the delays from multicast to delivery, by group, level and sites."""
     return Table(
-        columns=("level", "from", "to", "deliveries", "p50 ms", "p99 ms", "max ms", "missing"),
+        columns=(
+            "group",
+            "level",
+            "from",
+            "to",
+            "deliveries",
+            "p50 ms",
+            "p99 ms",
+            "max ms",
+            "missing",
+        ),
         rows=[
             TableRow(
                 cells=(
+                    each.group,
                     each.level,
                     each.sender,
                     each.receiver,
