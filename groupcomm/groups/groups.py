@@ -360,7 +360,7 @@ class Groups:
         lines, line_id = self.table.lines, bytes(body_payload(bundle.body))
         key = (member.daemon, member.id.connection)
         if bundle.flags & GIVES_UP:
-            lines.give_up(line_id, member.id)
+            lines.give_up(line_id, key)
             return
         if lines.why_not:
             return  # its daemon has ended it

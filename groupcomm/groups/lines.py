@@ -10,6 +10,7 @@ partition. Unlike there nothing is compared message by message: a session goes o
 once the one before has ended in the agreed order, and is told the last number that was delivered.
 """
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Final, Protocol, TypeAlias
 
@@ -95,17 +96,20 @@ class Line:
     """One line.
 
     Attributes:
+        id: its id.
         last: the number of its last delivered message; 0 before the first.
         holder: the session that sends it; None if that has ended.
         next: the session that goes on with it once the holder has ended.
+        next_key: the key of that session in this view.
     """
 
-    __slots__ = ("holder", "last", "next")
+    __slots__ = ("holder", "id", "last", "next", "next_key")
 
-    def __init__(
-        self, last: int = 0, holder: MemberId | None = None, next_: MemberId | None = None
-    ) -> None:
-        self.last, self.holder, self.next = last, holder, next_
+    def __init__(self, line_id: bytes, last: int = 0) -> None:
+        self.id, self.last = line_id, last
+        self.holder: MemberId | None = None
+        self.next: MemberId | None = None
+        self.next_key: Key | None = None
 
 
 class Lines:
@@ -122,6 +126,7 @@ class Lines:
     """
 
     __slots__ = (
+        "_ended",
         "_waiting",
         "forgotten",
         "held",
@@ -139,6 +144,7 @@ class Lines:
         self.known: dict[bytes, Line] = {}
         self.held: dict[Key, Line] = {}
         self._waiting: dict[Key, Line] = {}
+        self._ended = OrderedDict[bytes, None]()  # those without a session, the first first
         self.why_not = why_not
         self.stamp = self.forgotten = 0
         self.table = b""
@@ -165,54 +171,52 @@ class Lines:
         if line is None:
             if len(self.known) >= MOST_LINES and not self._forget_one():
                 return member
-            line = self.known[line_id] = Line()
+            line = self.known[line_id] = Line(line_id)
         if line.holder is None or line.holder == member:
+            self._ended.pop(line_id, None)
             line.holder = member
             self.held[key] = line
             return None
         ends = line.next or line.holder
-        line.next = member
-        self._waiting = {k: each for k, each in self._waiting.items() if each is not line}
+        if line.next_key is not None:
+            del self._waiting[line.next_key]
+        line.next, line.next_key = member, key
         self._waiting[key] = line
         return ends
 
-    def give_up(self, line_id: bytes, member: MemberId) -> None:
+    def give_up(self, line_id: bytes, key: Key) -> None:
         """Forget a line, as the session that holds it needs it no more."""
-        line = self.known.get(line_id)
-        if line is not None and line.holder == member and line.next is None:
-            self._drop(line_id)
+        line = self.held.get(key)
+        if line is not None and line.id == line_id and line.next is None:
+            del self.known[line_id], self.held[key]
 
     def end(self, key: Key) -> tuple[Key, MemberId] | None:
         """Note that a session has ended; return the one that goes on with its line, if any."""
         waited = self._waiting.pop(key, None)
         if waited is not None:
-            waited.next = None
+            waited.next = waited.next_key = None
         line = self.held.pop(key, None)
         return None if line is None else self._pass_on(line)
 
     def _pass_on(self, line: Line) -> tuple[Key, MemberId] | None:
-        line.holder, line.next = line.next, None
-        if line.holder is None:
-            line_id = next(i for i, each in self.known.items() if each is line)
-            self.known[line_id] = self.known.pop(line_id)
+        key, line.holder = line.next_key, line.next
+        line.next = line.next_key = None
+        if line.holder is None or key is None:
+            self.known[line.id] = self.known.pop(line.id)
+            self._ended[line.id] = None
             return None
-        key = next(key for key, each in self._waiting.items() if each is line)
         del self._waiting[key]
         self.held[key] = line
         return key, line.holder
 
     def _forget_one(self) -> bool:
         """Forget the line that has ended first; return whether there is one."""
-        for line_id, line in self.known.items():
-            if line.holder is None:
-                self._drop(line_id)
-                self.forgotten += 1
-                return True
-        return False
-
-    def _drop(self, line_id: bytes) -> None:
-        line = self.known.pop(line_id)
-        self.held = {key: each for key, each in self.held.items() if each is not line}
+        if not self._ended:
+            return False
+        line_id, _ = self._ended.popitem(last=False)
+        del self.known[line_id]
+        self.forgotten += 1
+        return True
 
     def waits(self, key: Key) -> bool:
         """Return whether a session goes on with a line once another one has ended."""
@@ -282,7 +286,7 @@ class Lines:
             rows = [row, *(each[row[0]] for each in others if row[0] in each)]
             if len(rows) < len(latest):
                 continue
-            line = Line(min(each[1] for each in rows))
+            line = Line(row[0], min(each[1] for each in rows))
             if all(each == row for each in rows):
                 line.holder, line.next = map(_session, row[2:])
             self.known[row[0]] = line
@@ -290,13 +294,14 @@ class Lines:
     def _find(self, sessions: Mapping[str, Session]) -> None:
         """Find the sessions of lines among those of the view; the others have ended."""
         self.held, self._waiting = {}, {}
+        self._ended = OrderedDict((i, None) for i, each in self.known.items() if not each.holder)
         for line in list(self.known.values()):
             holder = _found(line.holder, sessions)
-            waits = _found(line.next, sessions)
-            if waits is None:
+            line.next_key = _found(line.next, sessions)
+            if line.next_key is None:
                 line.next = None
             else:
-                self._waiting[waits] = line
+                self._waiting[line.next_key] = line
             if holder is not None:
                 self.held[holder] = line
             elif line.holder is not None:

@@ -1,7 +1,8 @@
 """The table of lines: who sends a line, what was delivered of it, and which table a view has."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from copy import deepcopy
+from typing import Any
 
 import attrs
 import pytest
@@ -12,7 +13,7 @@ from groupcomm.config.versions import LINES, SPOKEN, Versions
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.events import MemberId
 from groupcomm.groups import lines as module
-from groupcomm.groups.lines import LineRules, Lines, decode_table_untrusted
+from groupcomm.groups.lines import Line, LineRules, Lines, decode_table_untrusted
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.messages import encode_fragment
@@ -109,9 +110,9 @@ def test_the_next_session_goes_on_once_the_one_before_has_ended() -> None:
 def test_a_line_is_given_up_by_its_holder_alone() -> None:
     lines = fresh()
     lines.claim(L, (0, 1), member(1))
-    lines.give_up(L, member(2))
+    lines.give_up(L, (0, 2))
     assert L in lines.known
-    lines.give_up(L, member(1))
+    lines.give_up(L, (0, 1))
     assert not lines.known
     assert not lines.held
 
@@ -126,6 +127,50 @@ def test_of_too_many_the_one_that_ended_first_is_forgotten(monkeypatch: pytest.M
     lines.end((0, 0))
     assert lines.claim(b"n" * 16, (0, 5), member(5)) is None
     assert (set(lines.known), lines.forgotten) == ({L, b"n" * 16}, 1)
+
+
+class Counting(dict[bytes, Line]):
+    """A table that counts how often all of it is looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        type(self).looks += 1
+        return super().__iter__()
+
+    def items(self) -> Any:
+        type(self).looks += 1
+        return super().items()
+
+    def values(self) -> Any:
+        type(self).looks += 1
+        return super().values()
+
+
+def test_no_session_costs_a_look_at_all_lines() -> None:
+    lines = fresh()
+    lines.known = Counting()
+    for number in range(3 * module.MOST_LINES):
+        line_id = number.to_bytes(16, "big")
+        lines.claim(line_id, (0, number), member(number))
+        lines.claim(line_id, (1, number), member(number, "b"))
+        lines.end((0, number))
+        lines.end((1, number))
+    assert (len(lines.known), lines.forgotten) == (module.MOST_LINES, 2 * module.MOST_LINES)
+    assert Counting.looks == 0
+
+
+def test_a_view_looks_at_all_lines_but_once() -> None:
+    lines = fresh()
+    for number in range(module.MOST_LINES):
+        lines.claim(number.to_bytes(16, "big"), (number % 2, number), member(number))
+    lines.known = Counting(lines.known)
+    Counting.looks = 0
+    stay = {member(n).name: Known(0, member(n)) for n in range(0, module.MOST_LINES, 2)}
+    view = view_of(2, {"a": 1, "c": 1})
+    lines.begin(view, rules(view), [], stay)
+    assert len(lines.held) == module.MOST_LINES // 2
+    assert Counting.looks <= 2, "for those that have ended, and for the sessions of all"
 
 
 def test_a_line_goes_on_in_a_view_of_those_that_come_along() -> None:
