@@ -36,6 +36,7 @@ class Lingering:
     Args:
         timing: the timing of the ring.
         single: whether the view has one ring.
+        now: seconds.
 
     Attributes:
         single: the view has one ring.
@@ -50,32 +51,40 @@ class Lingering:
         "_linger_s",
         "_numbered_at",
         "_overdue_at",
-        "_unsettled",
+        "_rests",
         "settle_at",
         "single",
         "steady",
     )
 
-    def __init__(self, timing: Timing, *, single: bool) -> None:
+    def __init__(self, timing: Timing, *, single: bool, now: float) -> None:
         self._linger_s = timing.linger_s
         self._interval_s = timing.rest_interval_s
         self.single = single
         self._numbered_at = -inf  # the time of the last new packet
-        self._unsettled = 0  # every daemon must have had the token and held this number
-        self._overdue_at = inf  # the token leaves by then, even though others ask for a stay
+        # The token leaves by then, though its holder has more to number, or others ask for it.
+        self._overdue_at = now + self._interval_s
+        self._rests = True  # all daemons were told that it rests, and nothing has come since
         self.steady = False
         self.settle_at = inf
 
     def note_packet(self, now: float) -> None:
         """Note that there is a new packet."""
         before, self._numbered_at = self._numbered_at, now
+        if self._rests:
+            self._rests, self._overdue_at = False, now + self._interval_s
         self.steady = self.single and now - before <= STEADY * self._linger_s
 
-    def note_token(self, held: int, last: int, now: float) -> None:
-        """Note a visit of the token: all others hold `held`, and `last` was numbered last."""
-        if held >= self._unsettled:
-            self._unsettled = last
-            self._overdue_at = now + self._interval_s
+    def note_rest(self) -> None:
+        """Note that all daemons are told that the token rests; until the next packet it may."""
+        self._rests = True
+
+    def note_round(self, now: float) -> None:
+        """Note that the token goes to the next daemon in turn, and so round the ring.
+
+        That others hold all packets does not count, as they report it without the token.
+        """
+        self._overdue_at = now + self._interval_s
 
     def stay(self, now: float, *, asks: bool) -> None:
         """Keep the token; `asks` says that the others were asked whether they hold the packets."""
@@ -94,7 +103,7 @@ class Lingering:
         return self._linger_s > 0 and now < self._overdue_at
 
     def is_starving(self, now: float) -> bool:
-        """Return whether some daemon lacks the token for long, as others ask for it in turns."""
+        """Return whether the next daemon may lack the token for long, as others ask for it."""
         return now >= self._overdue_at + self._interval_s
 
 

@@ -184,7 +184,7 @@ class Ring:
         self._form = token_form(view, len(self._members))
         self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
-        self._lingering = Lingering(timing, single=self._single)
+        self._lingering = Lingering(timing, single=self._single, now=now)
         # When the next rest notice is due, and when the token may circulate for frontiers alone.
         self._rest_at = self._round_at = now
         self.duplicate_tokens = 0
@@ -231,6 +231,7 @@ class Ring:
         if notice.last > self._stream.known:
             self._stream.learn(notice.last)
         self.held_by_all = max(self.held_by_all, notice.last)
+        self._lingering.note_rest()
         if notice.hop >= self.monitor.hop and self.state is TokenState.AWAY:
             self._noted_frontier = notice.frontiers[self._place]
             wanted = self._packer.source.size > 0  # the token has not passed here since
@@ -368,7 +369,7 @@ class Ring:
             self._repair(token, shown, now)
         packets = self._number(token, budget, now, far=far) if budget > 0 else []
         self._shown = token.last
-        self._write_row(token, now)
+        self._write_row(token)
         if token.wanted or self._wanted:
             queue_wanted(token, self._wanted, self._me)
         rests = self._alone or (
@@ -451,7 +452,7 @@ class Ring:
             token.last_sender = self._me
         return packets
 
-    def _write_row(self, token: Token, now: float) -> None:
+    def _write_row(self, token: Token) -> None:
         """Write the numbers held here into the token, and read those held by all daemons."""
         row, ring, flow = token.rows[self._place], self._ring, self.flow
         row.frontier = self._blocks.least
@@ -459,8 +460,7 @@ class Ring:
         row.held = flow.to_report(held) if flow.blocked else held
         flow.reported = row.held
         before = self._frontier
-        self._frontier, self.held_by_all, others = token.read_rows(row, ring)
-        self._lingering.note_token(others, token.last, now)
+        self._frontier, self.held_by_all = token.read_rows(row, ring)
         if not self._single:
             self._held = [token.held_by_all(ring) for ring in range(len(self._streams))]
         if self._frontier > before:
@@ -519,6 +519,8 @@ class Ring:
         token.hop += 1
         token.clock = self._clock.value
         target = self._next_holder(token, now) if token.wanted else self._successor
+        if target == self._successor:
+            self._lingering.note_round(now)
         token.short = self._form.short
         packet = token.encode(self._key, self._form.limit)
         self.state = TokenState.AWAY
@@ -530,13 +532,12 @@ class Ring:
         """Return the daemon that gets the token, as some have asked for it: the first of these.
 
         Daemons that ask in turns must not keep it from the others, which would take it for lost. If
-        requests leave it no time to circulate, it goes first to the daemon that has lacked it for
-        longest.
+        requests leave it no time to circulate, the next one in the ring gets it first, and each
+        that has lacked it does the same.
         """
-        if not self._lingering.is_starving(now):
-            return token.wanted.pop(0)
-        others = (place for place in range(len(token.rows)) if place != self._place)
-        return self._members[min(others, key=lambda place: token.rows[place].held[self._ring])]
+        if self._lingering.is_starving(now):
+            return self._successor
+        return token.wanted.pop(0)
 
     # ---- the token rests ----
 
@@ -551,6 +552,7 @@ class Ring:
         """Announce that the token rests here and that all daemons hold its stream."""
         token, horizon = self._token, self._clock.advance(now)
         self._rest_at = now + self._rest_interval_s
+        self._lingering.note_rest()
         self._context.promise(horizon, token.last)
         if self._alone:
             return

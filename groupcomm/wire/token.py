@@ -94,7 +94,7 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
     wanted: list[int]
     short: bool = False
 
-    def read_rows(self, own: Row, ring: int) -> tuple[int, int, int]:
+    def read_rows(self, own: Row, ring: int) -> tuple[int, int]:
         """Return what the ring's daemons have written, as the least of all rows.
 
         Args:
@@ -103,16 +103,16 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
 
         Returns:
             The frontier of the token's ring, and the number up to which every daemon holds the
-            stream: every one, and every other one.
+            stream.
         """
-        frontier, held = own.frontier, _EVER
+        frontier, held = own.frontier, own.held[ring]
         for row in self.rows:
             if row is not own:
                 if row.frontier < frontier:
                     frontier = row.frontier
                 if row.held[ring] < held:
                     held = row.held[ring]
-        return frontier, min(held, own.held[ring]), held
+        return frontier, held
 
     def held_by_all(self, ring: int) -> int:
         """Return the number up to which every daemon of its ring holds the stream of a ring."""

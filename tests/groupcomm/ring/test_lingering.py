@@ -60,6 +60,21 @@ def test_it_goes_round_now_and_then_though_each_step_has_something_to_number() -
     assert now - begin >= 0.9 * TIMING.rest_interval_s
 
 
+def test_it_goes_round_now_and_then_though_others_report_that_they_hold_all() -> None:
+    """They do for SAFE messages: who sent one in each step kept it until they had lost it."""
+    a, b, c = resting_with_a()
+    begin = now = 1.0
+    while a.ring.state is not TokenState.AWAY:
+        a.submit(level=ServiceLevel.SAFE)
+        sent = [each for each in a.step(now) if each[1][0] == DATA]
+        for other in (b, c):
+            other.hear(sent, now)
+            a.hear([each for each in other.step(now) if each[1][0] == PacketKind.HELD], now)
+        now += TIMING.linger_s / 2
+        assert now - begin <= 1.1 * TIMING.rest_interval_s
+    assert now - begin >= 0.9 * TIMING.rest_interval_s
+
+
 def burst_while_kept(a: Daemon, others: int) -> int:
     """Have a daemon send without end; return the bytes that it numbers before the token goes."""
     a.ring._token.burst = others
@@ -233,33 +248,29 @@ def test_in_a_view_of_several_rings_it_goes_soon() -> None:
     assert all(target != RING or packet[0] != TOKEN for target, packet in a.step(1.0005))
 
 
-def test_the_token_may_stay_until_it_is_overdue() -> None:
-    lingering = Lingering(TIMING, single=True)
-    lingering.note_token(5, 7, 0.0)
+def test_the_token_may_stay_until_it_has_to_go_round() -> None:
+    lingering = Lingering(TIMING, single=True, now=0.0)
     assert lingering.may_stay(TIMING.rest_interval_s - 1e-6)
     assert not lingering.may_stay(TIMING.rest_interval_s)
-    lingering.note_token(5, 8, 0.1)
-    assert not lingering.may_stay(TIMING.rest_interval_s), "the other one lacks packet 7"
-    lingering.note_token(7, 9, 0.1)
+    lingering.note_round(0.1)
     assert lingering.may_stay(TIMING.rest_interval_s)
 
 
-def test_others_starve_when_the_token_is_overdue_for_as_long_again() -> None:
-    lingering = Lingering(TIMING, single=True)
-    lingering.note_token(0, 1, 0.0)
+def test_others_may_starve_when_the_token_is_overdue_for_as_long_again() -> None:
+    lingering = Lingering(TIMING, single=True, now=0.0)
     assert not lingering.is_starving(2 * TIMING.rest_interval_s - 1e-6)
     assert lingering.is_starving(2 * TIMING.rest_interval_s)
 
 
 def test_messages_follow_each_other_if_they_come_soon() -> None:
-    lingering = Lingering(TIMING, single=True)
+    lingering = Lingering(TIMING, single=True, now=0.0)
     lingering.note_packet(0.0)
     assert not lingering.steady
     lingering.note_packet(STEADY * TIMING.linger_s)
     assert lingering.steady
     lingering.note_packet(2.01 * STEADY * TIMING.linger_s)
     assert not lingering.steady
-    several = Lingering(TIMING, single=False)
+    several = Lingering(TIMING, single=False, now=0.0)
     several.note_packet(0.0)
     several.note_packet(0.0)
     assert not several.steady

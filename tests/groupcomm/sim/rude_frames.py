@@ -96,11 +96,19 @@ def hello_of_another(_number: int) -> Iterator[bytes]:
     return repeat(encode_hello("polite", 2))
 
 
+def line(number: int, at: int) -> bytes:
+    """Return a request for a line that nobody else has, or had before."""
+    return bundle(BundleKind.LINE, at, (), struct.pack("!QQ", number, at))
+
+
 def lines(number: int) -> Iterator[bytes]:
     """Yield requests for lines of a program's own, one after the other."""
-    return frames_of(
-        number, lambda at: bundle(BundleKind.LINE, at, (), struct.pack("!QQ", number, at))
-    )
+    return frames_of(number, partial(line, number))
+
+
+def lines_of_sessions(number: int) -> Iterator[bytes]:
+    """Yield sessions that each ask for a line of its own, and end."""
+    return (hello(number) + line(number, at) + encode_bye() for at in count(1))
 
 
 BUNDLES_OF_DAEMONS = [kind for kind in BundleKind if int(kind) not in _FROM_CLIENTS]
@@ -130,6 +138,7 @@ ATTACKS: dict[str, Stream] = {
     "JOIN": partial(control, BundleKind.JOIN),
     "LEAVE": partial(control, BundleKind.LEAVE),
     "LINE": lines,
+    "HELLO, LINE, BYE": lines_of_sessions,
     "bundles of daemons": bundles_of_daemons,
     "frames of daemons": frames_of_daemons,
 }

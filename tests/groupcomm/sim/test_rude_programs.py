@@ -35,7 +35,7 @@ pytestmark = pytest.mark.verification
 RULES = Access((Rule(("unix:polite",), ("*",), frozenset(Verb)),))
 CONNECTIONS = 20
 INTERVAL_S, MESSAGES = 0.002, 60
-MOST_DELAYED = 2.0
+MOST_DELAYED = 2.1  # a line asks for a round of the token besides what its session costs
 
 
 def kinds_of_clients() -> set[str]:

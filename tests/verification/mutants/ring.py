@@ -58,9 +58,9 @@ def forgets_by_own_frontier(right: Right) -> Right:
 def frontier_is_highest(right: Right) -> Right:
     """The frontier of a ring is the highest of its daemons' frontiers, not the least."""
 
-    def read_rows(self: Token, own: Row, ring: int) -> tuple[int, int, int]:
-        _, *held = right(self, own, ring)
-        return (max(row.frontier for row in self.rows), *held)
+    def read_rows(self: Token, own: Row, ring: int) -> tuple[int, int]:
+        _, held = right(self, own, ring)
+        return max(row.frontier for row in self.rows), held
 
     return read_rows
 
