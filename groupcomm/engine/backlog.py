@@ -11,12 +11,13 @@ messages wait in the same way (docs/minority.md).
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain, islice
 from math import inf
 from typing import Final
 
 from groupcomm.config.core import RightLimits
+from groupcomm.engine.own_rights import OwnRights
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
     SENDS_ONLY,
@@ -118,12 +119,19 @@ class Backlog:
             self._parked.append(waiting.popleft())
         return None
 
-    def remove(self, sessions: Container[int]) -> list[Bundle]:
-        """Remove and return all bundles of sessions, those of each in its order."""
-        removed = [bundle for bundle in self if bundle.session in sessions]
-        self._parked = deque(b for b in self._parked if b.session not in sessions)
-        self._waiting = deque(b for b in self._waiting if b.session not in sessions)
-        self.size -= len(removed)
+    def split(self, waits: Callable[[Bundle], bool]) -> dict[int, deque[Bundle]]:
+        """Remove and return, by session, its first bundle that has to wait, and all behind it."""
+        removed: dict[int, deque[Bundle]] = {}
+
+        def is_kept(bundle: Bundle) -> bool:
+            if bundle.session not in removed and not waits(bundle):
+                return True
+            removed.setdefault(bundle.session, deque()).append(bundle)
+            return False
+
+        self._parked = deque(filter(is_kept, self._parked))
+        self._waiting = deque(filter(is_kept, self._waiting))
+        self.size = len(self._parked) + len(self._waiting)
         if not self._parked:
             self._parked_sessions.clear()
         return removed
@@ -178,6 +186,10 @@ MOST_LEFT_BYTES: Final = 16 * 1024 * 1024
 """The most bytes that sessions whose clients are gone may leave waiting; more of them is lost."""
 
 
+AHEAD: Final = 64
+"""The bundles of a session whose rights are asked for as the first of them begins to wait."""
+
+
 class Subscriptions:
     """The subscriptions of one daemon, and the bundles that wait until all others know them.
 
@@ -187,21 +199,18 @@ class Subscriptions:
 
     __slots__ = (
         "_asked",
-        "_asked_to_send",
         "_backlog",
-        "_granted",
         "_held",
         "_joins",
         "_leaves",
         "_left",
         "_left_bytes",
         "_limits",
-        "_may_send",
         "_pauses",
         "_readers",
         "_review_at",
+        "_rights",
         "_subscribed",
-        "_used",
         "waiting",
     )
 
@@ -214,10 +223,7 @@ class Subscriptions:
         self._pauses: Callable[[Bundle], bool] | None = None
         self._subscribed: set[str] = set()
         self._asked: set[str] = set()
-        self._may_send: dict[str, None] = {}  # names of rights only to send, the oldest first
-        self._asked_to_send: set[str] = set()
-        self._granted: set[str] = set()  # of these, those of which no message has a number yet
-        self._used: set[str] = set()  # of these, since the last review
+        self._rights = OwnRights(_NONE)
         self._review_at = inf
         self._joins: Counter[str] = Counter()  # own joins that are not ordered yet, by group
         self._held: dict[int, deque[Bundle]] = {}  # by session; the first may not be numbered yet
@@ -251,9 +257,8 @@ class Subscriptions:
         self._backlog.withhold = self._withhold if needs_rights else None
         self._limits = rights or _NONE
         self._subscribed = set(groups)
-        self._may_send.clear()
-        for names in (self._asked, self._asked_to_send, self._granted, self._used):
-            names.clear()
+        self._rights = OwnRights(self._limits)
+        self._asked.clear()
         self._joins.clear()
         held, self._held, self.waiting = self._held, {}, 0
         waiting = [b for b in self._backlog.clear() if b.kind < BundleKind.SUBSCRIBE or b.message]
@@ -277,9 +282,9 @@ class Subscriptions:
         if queue is not None:
             queue.append(bundle)
             self.waiting += 1
+            self._ask_ahead(bundle)
         elif (several or self._pauses) and self._must_wait(bundle):
-            self._held[bundle.session] = deque([bundle])
-            self.waiting += 1
+            self._hold(bundle.session, deque([bundle]))
         else:
             self._backlog.append(bundle)
 
@@ -296,82 +301,85 @@ class Subscriptions:
         if not _needs_right(bundle):
             return False
         if not self._lacks(bundle):
-            self._granted.difference_update(bundle.groups)
+            self._rights.use(bundle.groups)
             return False
-        self._hold_sessions()
+        for session, queue in self._backlog.split(self._waits_for_right).items():
+            if (later := self._held.pop(session, None)) is not None:
+                self._rights.go_on(session, later[0].groups)
+                self.waiting -= len(later)
+                queue.extend(later)
+            self._hold(session, queue)
+            self._ask_to_send(self._lacks(queue[0]))
+            self._look_ahead(queue)
         return True
 
-    def _hold_sessions(self) -> None:
-        """Hold all sessions whose next bundle lacks a right: mostly many do if one does."""
-        seen, held = set[int](), dict[int, list[str]]()
-        for bundle in self._backlog:
-            if bundle.session not in seen:
-                seen.add(bundle.session)
-                if _needs_right(bundle) and (lacks := self._lacks(bundle)):
-                    held[bundle.session] = lacks
-        removed = self._backlog.remove(held)
-        self.waiting += len(removed)
-        for session in held:
-            self._held.setdefault(session, deque())
-        for bundle in reversed(removed):
-            self._held[bundle.session].appendleft(bundle)
-        for lacks in held.values():
-            self._ask_to_send(lacks)
+    def _waits_for_right(self, bundle: Bundle) -> bool:
+        return _needs_right(bundle) and bool(self._lacks(bundle))
+
+    def _hold(self, session: int, queue: deque[Bundle]) -> None:
+        """Hold the next bundles of a session, the first of which may not be numbered yet."""
+        self._held[session] = queue
+        self.waiting += len(queue)
+        self._rights.wait(session, queue[0].groups)
 
     def _lacks(self, bundle: Bundle) -> list[str]:
         """Return the names of a message that leave the ring, and to which there is no right."""
         assert self._leaves is not None
         lacks: list[str] = []
         for name in filter(self._leaves, bundle.groups):
-            if name in self._may_send:
-                self._used.add(name)
-            elif name not in self._subscribed:
+            if not self._rights.wish(name) and name not in self._subscribed:
                 lacks.append(name)
         return lacks
 
-    def _ask_to_send(self, names: Iterable[str]) -> None:
+    def _ask_to_send(self, names: Iterable[str], *, ahead: bool = False) -> None:
+        """Ask for rights; with `ahead` only for as many as are kept, as nothing waits for them."""
+        rights = self._rights
         for name in names:
-            if name not in self._asked and name not in self._asked_to_send:
-                if self.rights >= self._limits.most:
-                    self._give_back_oldest()
-                self._asked_to_send.add(name)
-                ask = subscription_bundle(BundleKind.SUBSCRIBE, name, SENDS_ONLY)
-                self._backlog.append_first(ask)
+            if name in self._asked or name in rights.asked:
+                continue
+            if rights.is_full:
+                oldest = rights.oldest_idle()
+                if oldest is not None:
+                    self._give_back(oldest)
+                elif ahead:
+                    continue
+            rights.asked.add(name)
+            self._backlog.append_first(subscription_bundle(BundleKind.SUBSCRIBE, name, SENDS_ONLY))
 
-    def _give_back_oldest(self) -> None:
-        needed = self._needed()
-        oldest = next((name for name in self._may_send if name not in needed), None)
-        if oldest is not None:
-            self._give_back(oldest)
+    def _look_ahead(self, queue: deque[Bundle]) -> None:
+        for bundle in islice(queue, AHEAD):
+            self._ask_ahead(bundle)
 
-    def _needed(self) -> set[str]:
-        """Return the names to which messages go that wait for a right, or for a number with it."""
-        waiting = {name for queue in self._held.values() for name in queue[0].groups}
-        return waiting | self._granted
+    def _ask_ahead(self, bundle: Bundle) -> None:
+        """Ask for the rights that a message behind others lacks: a right costs a round trip, and a
+        program may have an answer for each of many."""
+        if self._leaves is None or self._backlog.withhold is None or not _needs_right(bundle):
+            return
+        for name in bundle.groups:
+            lacks = not (self._rights.wish(name) or name in self._subscribed)
+            if lacks and name not in self._rights.asked and self._leaves(name):
+                self._ask_to_send((name,), ahead=True)
 
     def _give_back(self, name: str) -> None:
-        del self._may_send[name]
+        self._rights.drop(name)
         if name not in self._subscribed and name not in self._asked:
             self._backlog.append_first(subscription_bundle(BundleKind.UNSUBSCRIBE, name))
 
     @property
     def rights(self) -> int:
         """Return the number of rights only to send that this daemon has or has asked for."""
-        return len(self._may_send) + len(self._asked_to_send)
+        return len(self._rights)
 
     def review(self, now: float) -> float:
         """Give back the rights only to send that nobody uses; return when to look again."""
-        if not self._may_send:
+        if not self._rights.held:
             self._review_at = inf
         elif self._review_at == inf:
             self._review_at = now + self._limits.idle_s
         elif now >= self._review_at:
             self._review_at = now + self._limits.idle_s
-            kept = self._used | self._needed()
-            for name in [name for name in self._may_send if name not in kept]:
+            for name in self._rights.pop_unused():
                 self._give_back(name)
-            self._used.clear()
-            self._granted.clear()
         return self._review_at
 
     # ---- events of the order ----
@@ -380,14 +388,11 @@ class Subscriptions:
         """Note that every daemon of the view holds an own SUBSCRIBE."""
         name = bundle.groups[0]
         if bundle.flags & SENDS_ONLY:
-            self._asked_to_send.discard(name)
-            self._may_send[name] = None
-            self._used.add(name)
-            self._granted.add(name)
+            self._rights.grant(name)
         else:
             self._asked.discard(name)
             self._subscribed.add(name)
-        for session in [s for s, queue in self._held.items() if name in queue[0].groups]:
+        for session in self._rights.waiting_for(name):
             self._admit_waiting(session, self._held[session])
 
     def on_pause_over(self) -> None:
@@ -396,10 +401,17 @@ class Subscriptions:
             self._admit_waiting(session, queue)
 
     def _admit_waiting(self, session: int, queue: deque[Bundle]) -> None:
+        first = queue[0]
         while queue and not self._must_wait(queue[0]):
             self._backlog.append(queue.popleft())
             self.waiting -= 1
-        if not queue:
+        if queue and queue[0] is first:
+            return
+        self._rights.go_on(session, first.groups)
+        if queue:
+            self._rights.wait(session, queue[0].groups)
+            self._look_ahead(queue)
+        else:
             del self._held[session]
             self._left_bytes -= self._left.pop(session, 0)
 
@@ -416,6 +428,7 @@ class Subscriptions:
             self._left[session] = size
             self._left_bytes += size
             return
+        self._rights.go_on(session, queue[0].groups)
         self.waiting -= len(queue)
         self._backlog.append(queue[-1])
         del self._held[session]
@@ -441,6 +454,6 @@ class Subscriptions:
         """Note that no own session is in a group any more."""
         if group in self._subscribed and not self._joins[group] and self._leaves is not None:
             self._subscribed.discard(group)
-            self._may_send.pop(group, None)
+            self._rights.drop(group)
             del self._joins[group]
             self._backlog.append_first(subscription_bundle(BundleKind.UNSUBSCRIBE, group))

@@ -1,5 +1,7 @@
 """A daemon subscribes to a group before it joins; what waits for that, and what does not."""
 
+from collections import deque
+
 import pytest
 
 from groupcomm.config.core import RightLimits
@@ -14,6 +16,7 @@ from groupcomm.wire.bundle import (
     encode_body,
     subscription_bundle,
 )
+from tests.groupcomm.looked_at import LookedAt
 
 JOIN, LEAVE, MESSAGES = BundleKind.JOIN, BundleKind.LEAVE, BundleKind.MESSAGES
 SUBSCRIBE, UNSUBSCRIBE = BundleKind.SUBSCRIBE, BundleKind.UNSUBSCRIBE
@@ -181,16 +184,59 @@ def test_a_subscription_is_a_right_and_messages_below_agreed_need_none() -> None
     assert daemon.numbered() == [(1, MESSAGES, "mine"), (2, MESSAGES, "far")]
 
 
-def test_what_waits_behind_a_join_asks_for_its_right_as_it_comes_to_be_first() -> None:
+def test_what_waits_behind_a_join_asks_for_its_right_at_once() -> None:
     daemon = Daemon()
     daemon.leaving.add("far")
     daemon.give(1, JOIN, "g")
     daemon.give(1, MESSAGES, "far")
-    assert daemon.numbered() == [(0, SUBSCRIBE, "g")]
+    assert daemon.numbered() == [(0, SUBSCRIBE, "g"), (0, SUBSCRIBE, "far")]
     daemon.know("g")
-    assert daemon.numbered() == [(0, SUBSCRIBE, "far"), (1, JOIN, "g")]
+    assert daemon.numbered() == [(1, JOIN, "g")]
     daemon.know("far", SENDS_ONLY)
     assert daemon.numbered() == [(1, MESSAGES, "far")]
+
+
+def test_who_answers_many_waits_for_all_rights_at_once() -> None:
+    names = [f"far{number}" for number in range(6)]
+    daemon = Daemon(limits=RightLimits(most=5))
+    daemon.leaving.update(names)
+    for name in names:
+        daemon.give(1, MESSAGES, name)
+    assert daemon.numbered() == [(0, SUBSCRIBE, name) for name in names[:5]], "as many as it keeps"
+    for name in names[:5]:
+        daemon.know(name, SENDS_ONLY)
+    assert daemon.numbered() == [(0, SUBSCRIBE, "far5"), *((1, MESSAGES, n) for n in names[:5])]
+    for name in ("far0", "far1", "far2"):
+        daemon.give(1, MESSAGES, name)
+    assert daemon.numbered() == [], "there is a right to them"
+    daemon.know("far5", SENDS_ONLY)
+    assert daemon.numbered() == [(1, MESSAGES, name) for name in ("far5", *names[:3])]
+    for name in ("far6", "far7"):
+        daemon.leaving.add(name)
+        daemon.give(1, MESSAGES, name)
+    said = [(0, UNSUBSCRIBE, "far0"), (0, SUBSCRIBE, "far6"), (0, UNSUBSCRIBE, "far1")]
+    said += [(0, SUBSCRIBE, "far7")]
+    assert daemon.numbered() == said
+
+
+def test_no_session_that_lacks_a_right_costs_a_look_at_all_that_wait() -> None:
+    """All lack theirs after a change of the view; to look at all for each took seconds."""
+    names = [f"far{number}" for number in range(2 * LIMITS.most)]
+    daemon = Daemon()
+    daemon.leaving.update(names)
+    daemon.subscriptions._held = held = LookedAt[int, deque[Bundle]]()
+    daemon.subscriptions._rights.held = rights = LookedAt[str, None]()
+    for at, name in enumerate(names):
+        daemon.give(1 + at, MESSAGES, name)
+    for name in names:
+        daemon.know(name, SENDS_ONLY)
+    assert len(daemon.numbered()) == 2 * len(names)
+    assert (held.looks, rights.looks) == (0, 0)
+    for at, name in enumerate(names):
+        daemon.give(1 + at, MESSAGES, f"{name} again")
+        daemon.give(1 + at, MESSAGES, name)
+    assert daemon.subscriptions.rights <= len(names)
+    assert (held.looks, rights.looks) == (0, 0)
 
 
 def test_a_right_that_nobody_uses_is_given_back_and_asked_for_anew() -> None:

@@ -1,8 +1,7 @@
 """The table of lines: who sends a line, what was delivered of it, and which table a view has."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from copy import deepcopy
-from typing import Any
 
 import attrs
 import pytest
@@ -17,6 +16,7 @@ from groupcomm.groups.lines import Line, LineRules, Lines, decode_table_untruste
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.messages import encode_fragment
+from tests.groupcomm.looked_at import LookedAt
 from tests.groupcomm.wire.payloads import encode_messages
 
 ALL = "abc"
@@ -129,27 +129,9 @@ def test_of_too_many_the_one_that_ended_first_is_forgotten(monkeypatch: pytest.M
     assert (set(lines.known), lines.forgotten) == ({L, b"n" * 16}, 1)
 
 
-class Counting(dict[bytes, Line]):
-    """A table that counts how often all of it is looked at."""
-
-    looks = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        type(self).looks += 1
-        return super().__iter__()
-
-    def items(self) -> Any:
-        type(self).looks += 1
-        return super().items()
-
-    def values(self) -> Any:
-        type(self).looks += 1
-        return super().values()
-
-
 def test_no_session_costs_a_look_at_all_lines() -> None:
     lines = fresh()
-    lines.known = Counting()
+    lines.known = known = LookedAt[bytes, Line]()
     for number in range(3 * module.MOST_LINES):
         line_id = number.to_bytes(16, "big")
         lines.claim(line_id, (0, number), member(number))
@@ -157,20 +139,20 @@ def test_no_session_costs_a_look_at_all_lines() -> None:
         lines.end((0, number))
         lines.end((1, number))
     assert (len(lines.known), lines.forgotten) == (module.MOST_LINES, 2 * module.MOST_LINES)
-    assert Counting.looks == 0
+    assert known.looks == 0
 
 
 def test_a_view_looks_at_all_lines_but_once() -> None:
     lines = fresh()
     for number in range(module.MOST_LINES):
         lines.claim(number.to_bytes(16, "big"), (number % 2, number), member(number))
-    lines.known = Counting(lines.known)
-    Counting.looks = 0
+    lines.known = known = LookedAt(lines.known)
+    known.looks = 0
     stay = {member(n).name: Known(0, member(n)) for n in range(0, module.MOST_LINES, 2)}
     view = view_of(2, {"a": 1, "c": 1})
     lines.begin(view, rules(view), [], stay)
     assert len(lines.held) == module.MOST_LINES // 2
-    assert Counting.looks <= 2, "for those that have ended, and for the sessions of all"
+    assert known.looks <= 2, "for those that have ended, and for the sessions of all"
 
 
 def test_a_line_goes_on_in_a_view_of_those_that_come_along() -> None:

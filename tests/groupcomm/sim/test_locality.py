@@ -123,6 +123,18 @@ def test_a_stranger_gets_a_right_first_and_the_group_is_local_again_after_its_si
     halls.checked.finish()
 
 
+def test_who_answers_many_of_another_site_gets_all_rights_in_one_round_trip() -> None:
+    """It got one after the other: twenty answers took two seconds."""
+    halls = Halls()
+    asking = [halls.cluster.connect(f"asking{number}", 2) for number in range(20)]
+    halls.cluster.run(1.0)
+    for client in asking:
+        halls.send(halls.here[0], client.name, b"answer")
+    halls.cluster.run(3.5 * DELAY_S)
+    assert [halls.got(client) for client in asking] == [[b"answer"]] * 20
+    halls.checked.finish()
+
+
 def test_the_position_of_a_local_message_is_told_once_it_is_delivered_where_it_was_sent() -> None:
     halls = Halls()
     one, other = halls.here

@@ -38,7 +38,7 @@ def right_used_after_it_was_given_back(right: Right) -> Right:
 
     def give_back(self: Subscriptions, name: str) -> None:
         right(self, name)
-        self._may_send[name] = None
+        self._rights.held[name] = None
 
     return give_back
 
