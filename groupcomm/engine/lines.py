@@ -1,9 +1,11 @@
 """Local lines: which sessions of this daemon go on with lines, and when they are told so.
 
 Pure. A session that asks to go on with a line is told the number of its last message once all
-daemons of the view hold what that follows from: so no other daemon can come to know less. A session
-that cannot go on, as the view has no majority or others have gone on without it, is ended; its
-program then asks in another session. docs/exactly-once.md has the table.
+daemons of the view hold what that follows from: so no other daemon can come to know less. Its LINE
+is ordered again before its messages: a message below AGREED could overtake the end of the session
+before elsewhere, but waits for a LINE of its own session. A session that cannot go on, as the view
+has no majority or others have gone on without it, is ended; its program then asks in another
+session. docs/exactly-once.md has the table.
 """
 
 import enum
@@ -14,6 +16,7 @@ from groupcomm.events import LineGranted
 from groupcomm.groups.table import GroupTable
 from groupcomm.session.daemon_frames import encode_line
 from groupcomm.session.daemon_session import DaemonSession
+from groupcomm.wire.bundle import Bundle, line_bundle
 
 APART = (
     "other daemons may have gone on without this one, so that what is still to be delivered of the"
@@ -35,7 +38,7 @@ class LocalLines:
     """The lines of local sessions.
 
     Args:
-        tell: pushes a LINE frame to a session.
+        tell: pushes a LINE frame to a session, and orders a bundle of it before its messages.
         end: ends a session, for a reason.
 
     Attributes:
@@ -47,7 +50,7 @@ class LocalLines:
 
     def __init__(
         self,
-        tell: Callable[[int, bytes], None],
+        tell: Callable[[int, bytes, Bundle | None], None],
         end: Callable[[int, int, str], None],
     ) -> None:
         self._tell, self._end = tell, end
@@ -77,12 +80,12 @@ class LocalLines:
 
     def claimed(self, connection: int) -> None:
         """See `Audience.line_claimed`."""
-        if connection in self.stages:
+        if self.stages.get(connection) is Stage.ASKED:
             self.stages[connection] = Stage.WAITS
 
     def grant(self, connection: int, time: int) -> None:
         """See `Audience.line_granted`."""
-        if connection in self.stages:
+        if self.stages.get(connection, Stage.NOTIFIED) is not Stage.NOTIFIED:
             self.stages[connection] = Stage.GRANTED
             self.granted.append((time, connection))
 
@@ -93,16 +96,17 @@ class LocalLines:
     def tell_held(self, least: int) -> None:
         """Tell sessions that go on: all daemons of the view hold everything up to this time."""
         while self.granted and self.granted[0][0] <= least:
-            self._tell_one(self.granted.pop(0)[1])
+            self._tell_one(self.granted.pop(0)[1], in_view=True)
 
-    def _tell_one(self, connection: int) -> None:
+    def _tell_one(self, connection: int, *, in_view: bool) -> None:
         assert self._table is not None
         lines = self._table.lines
         line = lines.held.get((self._table.me, connection))
         if line is not None:
             self.stages[connection] = Stage.NOTIFIED
             granted = LineGranted(last=line.last, table=lines.table, forgotten=lines.forgotten)
-            self._tell(connection, encode_line(granted))
+            bundle = line_bundle(lines.id_of(line)) if in_view else None
+            self._tell(connection, encode_line(granted), bundle)
 
     # ---- the beginning of a view ----
 
@@ -121,7 +125,7 @@ class LocalLines:
             )
         for connection, stage in self.stages.items():
             if connection not in ended and stage is not Stage.NOTIFIED:
-                self._tell_one(connection)  # all of the new view hold it
+                self._tell_one(connection, in_view=False)  # all of the new view have had it
         return ended
 
     def _goes_on(self, connection: int, stage: Stage) -> bool:

@@ -404,10 +404,9 @@ class LocalSessions:
     def _connect(self, session: DaemonSession) -> None:
         self.names.assign(session.user, session.connection)
         session.connect(private_name(session.user, self._daemon))
-        self._order_control(session, BundleKind.CONNECT)
+        self._order_control(session, control_bundle(BundleKind.CONNECT, session.principal))
 
-    def _order_control(self, session: DaemonSession, kind: BundleKind) -> None:
-        bundle = control_bundle(kind, session.principal if kind == BundleKind.CONNECT else "")
+    def _order_control(self, session: DaemonSession, bundle: Bundle) -> None:
         bundle.address(session.connection, session.user, ())
         self.subscriptions.admit(bundle)
 
@@ -471,10 +470,13 @@ class LocalSessions:
 
     # ---- lines ----
 
-    def _tell_line(self, connection: int, frame: bytes) -> None:
+    def _tell_line(self, connection: int, frame: bytes, first: Bundle | None) -> None:
         """Tell a session that it goes on with its line, whose numbers it is told of from now on."""
+        session = self.by_connection[connection]
         self.acceptance.restart(connection)
-        self._push(self.by_connection[connection], (frame,))
+        if first is not None:
+            self._order_control(session, first)
+        self._push(session, (frame,))
 
     def _end_line(self, connection: int, code: int, reason: str) -> None:
         """End a session whose line does not go on in it."""
@@ -529,7 +531,7 @@ class LocalSessions:
         """Begin to end a session: order its DISCONNECT if other daemons know it."""
         session.discard_input()
         if session.is_known:
-            self._order_control(session, BundleKind.DISCONNECT)
+            self._order_control(session, control_bundle(BundleKind.DISCONNECT))
         else:
             self.names.unqueue(session.user, session.connection)
         if session.closed and session.has_client:

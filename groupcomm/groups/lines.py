@@ -83,6 +83,10 @@ class LineRules:
     majority: bool | None = None
     rosters: Sequence[Roster] = ()
 
+    def is_majority(self, names: Collection[str]) -> bool:
+        """Return whether these daemons are a majority by themselves, in the roster of the view."""
+        return bool(self.rosters and self.rosters[0].has_majority(names))
+
     def others_may_act(self, names: Collection[str]) -> bool:
         """Return whether daemons besides these could have acted without them meanwhile."""
         return any(roster.others_may_act(names) for roster in self.rosters)
@@ -251,42 +255,48 @@ class Lines:
         if view.versions.features & (LINES | CARRIED) != LINES | CARRIED:
             self._clear("a daemon of the cluster is of an earlier release, and keeps no such table")
             return
+        names = [daemon.name for daemon in view.daemons]
         starts = [(daemon.number, daemon.incarnation.random_id) for daemon in view.daemons]
         found = [(daemons, decode_table_untrusted(raw)) for daemons, raw in parts]
         if found:
             vouchers = {starts[i] for daemons, table in found if table for i in daemons}
             named = {start for _, table in found if table for start in table.vouchers}
-            self._adopt([table for _, table in found if table])
+            leading = (t for own, t in found if rules.is_majority({names[i] for i in own}))
+            self._adopt([table for _, table in found if table], next(leading, None))
             self.vouchers = frozenset(vouchers & named)
         elif not self.table:
             self.vouchers = frozenset()
         self.vouchers &= frozenset(starts)
         self.why_not = _why_not(rules.majority)
         if not self.why_not:
-            names = [d.name for d in view.daemons]
             vouch = [n for n, start in zip(names, starts, strict=True) if start in self.vouchers]
             if not self.table or rules.others_may_act(vouch):
                 self.known, self.forgotten, self.table = {}, 0, view.key
             self.stamp, self.vouchers = view.id.counter, frozenset(starts)
         self._find(sessions)
 
-    def _adopt(self, tables: list["LineTable"]) -> None:
+    def _adopt(self, tables: list[LineTable], leading: LineTable | None) -> None:
         """Take over the latest table; of several that are equally late that of those who come from
-        there directly, or what they have in common."""
+        there directly; of several such ones `leading`, that of a majority, or what they have in
+        common."""
         self.stamp = max((each.stamp for each in tables), default=0)
         latest = [each for each in tables if each.stamp == self.stamp]
         latest = [each for each in latest if each.direct] or latest
         self.known, self.table, self.forgotten = {}, b"", 0
         if not latest:
             return
-        self.table = latest[0].table
+        first = leading if leading in latest else latest[0]
+        self.table = first.table
         self.forgotten = max(each.forgotten for each in latest)
-        others = [{row[0]: row for row in each.rows} for each in latest[1:]]
-        for row in latest[0].rows:
-            rows = [row, *(each[row[0]] for each in others if row[0] in each)]
-            if len(rows) < len(latest):
+        others = [{row[0]: row for row in each.rows} for each in latest if each is not first]
+        for row in first.rows:
+            rows = [each.get(row[0]) for each in others]
+            if first is leading:
+                line = Line(row[0], row[1])
+            elif None in rows:
                 continue
-            line = Line(row[0], min(each[1] for each in rows))
+            else:
+                line = Line(row[0], min(each[1] for each in (row, *rows) if each))
             if all(each == row for each in rows):
                 line.holder, line.next = map(_session, row[2:])
             self.known[row[0]] = line

@@ -243,6 +243,11 @@ def leave_bundle(group: str) -> Bundle:
     return _of_daemon(_LEAVE, _AGREED, (group,), b"")
 
 
+def line_bundle(line_id: bytes) -> Bundle:
+    """Return the LINE that a daemon sends for a client once it goes on with its line."""
+    return _of_daemon(_LINE, _AGREED, (), line_id)
+
+
 def principal_of(bundle: Bundle) -> str:
     """Return the owner of the session that a CONNECT starts; "" if it is unknown."""
     return bytes(body_payload(bundle.body)).decode()

@@ -1,4 +1,4 @@
-"""Every mutant of a crowd (history, work, mutex, Spread) is on its page, and fits what it replaces.
+"""Every mutant of a crowd is on its page, and fits what it replaces.
 
 `python -m tests.verification.mutants.crowds` hunts them in their crowds. Those that no crowd has
 found are found by a test each, which fails while the mutant is there.
@@ -13,6 +13,8 @@ from typing import Any, Final
 import pytest
 
 from groupcomm.errors import ConfigError
+from tests.groupcomm.engine import test_lines as local_lines
+from tests.groupcomm.groups import test_lines
 from tests.groupcomm.sim.test_mutants import CROWD_ROWS
 from tests.groupcomm_archive import (
     test_agreement,
@@ -69,11 +71,24 @@ FINDERS: Final[dict[str, Callable[..., None]]] = {
     "nobody-goes-on-for-the-lost": (
         test_work_exchange.test_another_one_goes_on_for_a_worker_that_leaves
     ),
+    "majority-does-not-lead": test_lines.test_of_equally_late_tables_counts_that_of_a_majority,
+    "any-table-is-trusted": (
+        test_lines.test_a_table_that_a_majority_may_have_gone_beyond_is_not_trusted
+    ),
+    "granted-before-all-hold-it": (
+        local_lines.test_a_session_is_told_once_all_daemons_hold_what_came_before
+    ),
+    "next-session-overtakes-the-one-before": (
+        local_lines.test_the_messages_of_a_session_come_behind_what_its_line_depends_on
+    ),
+    "what-a-lost-session-has-submitted-is-sent": (
+        local_lines.test_without_a_majority_sessions_with_lines_end_and_none_begins
+    ),
 }
 """The tests that find what no crowd does, by mutant; some take a folder."""
 
 FOUND_BY_CROWD: Final = re.compile(
-    r"(history|cursors|digests|compaction|work|mutex|spread): \d+ \| [a-zA-Z0-9 ]+"
+    r"(history|cursors|digests|compaction|work|mutex|lines|spread): \d+ \| [a-zA-Z0-9 ]+"
 )
 
 

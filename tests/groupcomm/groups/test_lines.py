@@ -187,16 +187,35 @@ def test_the_table_of_the_latest_majority_counts() -> None:
     assert (back.known[L].last, back.table) == (4, early.table)
 
 
-def test_of_equally_late_tables_counts_what_they_have_in_common() -> None:
-    one, other = fresh(), fresh()
-    for lines, last in ((one, 9), (other, 4)):
+def parted(*lasts: int) -> list[Lines]:
+    """Tables of daemons that were in one view, with the line up to a number each."""
+    tables = [fresh() for _ in lasts]
+    for lines, last in zip(tables, lasts, strict=True):
         lines.claim(L, (0, 1), member(1))
         lines.note((0, 1), bundle(last))
+    return tables
+
+
+def test_of_equally_late_tables_counts_what_they_have_in_common() -> None:
+    one, other, third = parted(9, 4, 7)
     one.claim(M, (0, 2), member(2))
     view = view_of(3, {"a": 1, "b": 1, "c": 1})
-    both = begin(view, {"a": one, "bc": other}, [Known(0, member(1)), Known(0, member(2))])
+    known = [Known(0, member(1)), Known(0, member(2))]
+    both = begin(view, {"a": one, "b": other, "c": third}, known)
     assert (set(both.known), both.known[L].last) == ({L}, 4)
     assert both.known[L].holder is None, "its daemon has delivered what others have not"
+
+
+def test_of_equally_late_tables_counts_that_of_a_majority() -> None:
+    """Its daemons have parted from nobody that could go on without them."""
+    known = [Known(0, member(1)), Known(0, member(2))]
+    for majority, minority in ((9, 4), (4, 9)):
+        lines, alone = parted(majority, minority)
+        lines.claim(M, (0, 2), member(2))
+        for parts in ({"ab": lines, "c": alone}, {"a": alone, "bc": lines}):
+            both = begin(view_of(3, {"a": 1, "b": 1, "c": 1}), parts, known)
+            assert (set(both.known), both.known[L].last) == ({L, M}, majority)
+            assert both.known[L].holder is None, "its daemon may have delivered something else"
 
 
 def test_of_equally_late_tables_counts_that_of_those_who_come_directly() -> None:

@@ -6,6 +6,7 @@ what the line is.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -37,6 +38,7 @@ from groupcomm_archive.archive import (
     ReadStore,
     SendPiece,
 )
+from groupcomm_client.continuity import continues
 from groupcomm_client.history.frames import (
     ARCHIVES,
     Channel,
@@ -590,6 +592,13 @@ class Lines:
         )
 
 
+def _continues(observer: Deliveries, view: ViewId) -> bool:
+    """Return whether an observer has gone on from a view with a majority, and knows it."""
+    return any(
+        before.id == view and continues(before, after) for before, after in pairwise(observer.views)
+    )
+
+
 class Reference:
     """The line, from what the observers have seen: independent of archives and subscribers."""
 
@@ -602,14 +611,15 @@ class Reference:
         """Return the events that a view must have at least, and those it may have.
 
         If some daemons go on from this view directly to the next one of the line, both are what
-        these deliver. Else everything that some daemon knew to be held by all must be there. Of a
-        view in which observers have joined, there must be what comes behind the first join.
+        these deliver; of several such parts, that whose daemons know it. Else everything that
+        some daemon knew to be held by all must be there. Of a view in which observers have joined,
+        there must be what comes behind the first join.
         """
         at = self.views.index(view)
         following = self.views[at + 1] if at + 1 < len(self.views) else None
         everything: set[Seen] = set()
         behind: list[list[Seen]] = []  # what has come behind the joins of observers
-        for observer in self.observers:
+        for observer in sorted(self.observers, key=lambda each: not _continues(each, view)):
             if view not in [v.id for v in observer.views]:
                 continue
             own = [v.id for v in observer.views]

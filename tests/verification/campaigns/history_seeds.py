@@ -1,10 +1,11 @@
-"""Many seeds of history, channels, cursors, shared work or Spread's programs, with faults.
+"""Many seeds of history, channels, cursors, work, lines or Spread's programs, with faults.
 
     python -m tests.verification.campaigns history_seeds --seeds 1:1000 --crowd history
     python -m tests.verification.campaigns history_seeds --seeds 1:1000 --crowd work --minutes 30
     python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd cursors
     python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd channels
     python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd spread
+    python -m tests.verification.campaigns history_seeds --seeds 1:1000 --crowd lines
 
 All is in virtual time. A failure is printed at once, with the command that repeats it. Ends with
 a line of JSON.
@@ -19,6 +20,7 @@ from typing import Final, Protocol
 
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm_tools.terminal import say
+from tests.groupcomm_client import senders
 from tests.groupcomm_client.coordination import faulty_shop
 from tests.groupcomm_client.history import faulty, test_cursor_lines, test_lines
 from tests.groupcomm_client.history.lines import Lines
@@ -64,6 +66,7 @@ class Played:
 PLAYS: Final[dict[str, Callable[[int, str, float, str], Crowd]]] = {
     "history": faulty.play,
     "work": faulty_shop.play,
+    "lines": lambda seed, faults, duration_s, _programs: senders.play(seed, faults, duration_s),
     "cursors": lambda seed, _faults, duration_s, _programs: Played(
         test_cursor_lines.played(seed, test_cursor_lines.ALL, duration_s)
     ),

@@ -1,4 +1,4 @@
-"""Hunt mutants of history, shared work, the mutex and programs of Spread.
+"""Hunt mutants of history, shared work, the mutex, lines and programs of Spread.
 
     python -m tests.verification.mutants.crowds [NAME ...]
 
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from tests.groupcomm_client import senders
 from tests.groupcomm_client.coordination import arena, faulty_shop
 from tests.groupcomm_client.history import (
     faulty,
@@ -21,7 +22,7 @@ from tests.groupcomm_client.history import (
     test_same_digests,
 )
 from tests.verification.campaigns.spread import simulated
-from tests.verification.mutants import coordination, history, spread, work
+from tests.verification.mutants import coordination, history, lines, spread, work
 from tests.verification.mutants.mutant import Mutant
 
 PLAYS: Final[dict[str, Callable[[int], object]]] = {
@@ -31,6 +32,7 @@ PLAYS: Final[dict[str, Callable[[int], object]]] = {
     "compaction": test_compacted_lines.compacted,
     "work": faulty_shop.play,
     "mutex": arena.play,
+    "lines": senders.play_one_way,
     "spread": simulated.play,
 }
 """Run one seed of a crowd; raise AssertionError for what does not hold."""
@@ -42,6 +44,7 @@ CROWDS: Final[tuple[tuple[str, tuple[Mutant, ...]], ...]] = (
     ("compaction", history.COMPACTION_BUGS),
     ("work", work.BUGS),
     ("mutex", coordination.BUGS),
+    ("lines", lines.BUGS),
     ("spread", spread.BUGS),
 )
 
@@ -85,7 +88,7 @@ def said(error: Exception) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="Hunt mutants of history, shared work, the mutex and Spread."
+        description="Hunt mutants of history, work, the mutex, lines and Spread."
     )
     parser.add_argument("names", nargs="*", help="all without any")
     parser.add_argument("--seeds", type=int, default=200)

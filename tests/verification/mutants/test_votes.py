@@ -36,6 +36,14 @@ pytestmark = pytest.mark.verification
             votes.votes_as_they_were_given,
             clusters.test_who_is_left_of_an_orderly_shrink_acts_down_to_the_last_one,
         ),
+        (
+            votes.votes_forgotten_at_a_start,
+            clusters.test_who_is_left_of_an_orderly_shrink_acts_down_to_the_last_one,
+        ),
+        (
+            votes.leavers_keep_their_votes,
+            clusters.test_the_last_daemon_keeps_its_vote_and_leaves_in_order,
+        ),
     ],
     ids=lambda each: each.name if isinstance(each, Mutant) else "",
 )

@@ -77,10 +77,40 @@ def ties_before_they_are_settled(right: Right) -> Right:
     return standing
 
 
+@vote_mutant((Roster, "has_majority"))
+def witness_votes_for_both_sides(_right: Right) -> Right:
+    """The votes of the last daemon count for each side, wherever that daemon is."""
+
+    def has_majority(self: Roster, members: Collection[str]) -> bool | None:
+        standing = self.votes.standing({*members, max(self.names)})
+        return None if standing is Standing.UNKNOWN else standing is Standing.MAJORITY
+
+    return has_majority
+
+
+@vote_mutant((DaemonCore, "__init__"))
+def votes_forgotten_at_a_start(right: Right) -> Right:
+    """A daemon that starts again has the votes of its file, whatever it has stored."""
+
+    def init(self: DaemonCore, config: CoreConfig, start: Any, **options: Any) -> None:
+        right(self, attrs.evolve(config, agreed=None), start, **{**options, "rosters": None})
+
+    return init
+
+
+@vote_mutant((Share, "wanted"))
+def leavers_keep_their_votes(_right: Right) -> property:
+    """Who has left in order counts as missing, as if it had crashed."""
+    return property(lambda self: self.votes)
+
+
 BUGS = (
     leaver_uncounted_by_those_who_hear_it,
     votes_as_they_were_given,
     all_votes_at_once,
     half_acts_at_once,
     ties_before_they_are_settled,
+    witness_votes_for_both_sides,
+    votes_forgotten_at_a_start,
+    leavers_keep_their_votes,
 )
