@@ -38,7 +38,7 @@ SIMULATED = [path for path in SOURCES if path.parent in (LESSONS, *LESSONS.glob(
 
 CONTRACT = frozenset(
     """
-    command deadline groups heard next_connection note_heartbeat pop_output programs
+    command deadline groups heard next_connection note_heartbeat pausing pop_output programs
     programs_status report status why_name_taken
     """.split()  # noqa: SIM905
 )

@@ -195,6 +195,7 @@ class Subscriptions:
 
     Attributes:
         waiting: the number of bundles that wait here.
+        lost: the number of messages of sessions whose clients are gone that were dropped.
     """
 
     __slots__ = (
@@ -211,6 +212,7 @@ class Subscriptions:
         "_review_at",
         "_rights",
         "_subscribed",
+        "lost",
         "waiting",
     )
 
@@ -229,7 +231,7 @@ class Subscriptions:
         self._held: dict[int, deque[Bundle]] = {}  # by session; the first may not be numbered yet
         self._left: dict[int, int] = {}  # the bytes of those whose clients are gone
         self._left_bytes = 0
-        self.waiting = 0
+        self.waiting = self.lost = 0
 
     def begin(
         self,
@@ -430,6 +432,11 @@ class Subscriptions:
             return
         self._rights.go_on(session, queue[0].groups)
         self.waiting -= len(queue)
+        self.lost += sum(
+            bundle.count if bundle.kind != _FRAGMENT else bundle.index == bundle.count - 1
+            for bundle in queue
+            if bundle.kind <= _FRAGMENT
+        )
         self._backlog.append(queue[-1])
         del self._held[session]
 

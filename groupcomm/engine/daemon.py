@@ -413,6 +413,10 @@ class DaemonCore:
         """
         return {} if self.view_state is None else self.view_state.groups
 
+    def pausing(self) -> Mapping[str, Collection[Member]]:
+        """Return the groups that pause, and the sessions that need a quorum in each, as above."""
+        return self.sessions.pauses.by_group
+
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
         """Return the facts for choosing among networks; see `Membership.heard`."""
         return self.membership.heard(since, self._now)

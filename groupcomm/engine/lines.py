@@ -105,7 +105,7 @@ class LocalLines:
         if line is not None:
             self.stages[connection] = Stage.NOTIFIED
             granted = LineGranted(last=line.last, table=lines.table, forgotten=lines.forgotten)
-            bundle = line_bundle(lines.id_of(line)) if in_view else None
+            bundle = line_bundle(line.id) if in_view else None
             self._tell(connection, encode_line(granted), bundle)
 
     # ---- the beginning of a view ----

@@ -3,9 +3,9 @@
 docs/minority.md has the states, and why no member is told something else than another.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from groupcomm.groups.table import GroupTable
+from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import NEEDS_QUORUM, Bundle, BundleKind
 
@@ -37,9 +37,14 @@ class Pauses:
         return self._must_wait if lacks_quorum or not are_known else None
 
     @property
+    def by_group(self) -> Mapping[str, Collection[Member]]:
+        """Return the groups that pause, and the sessions that need a quorum in each."""
+        return self._table.pausing if self._table is not None and self._lacks_quorum else {}
+
+    @property
     def groups(self) -> int:
         """Return the number of groups that pause."""
-        return len(self._table.pausing) if self._table is not None and self._lacks_quorum else 0
+        return len(self.by_group)
 
     def _must_wait(self, bundle: Bundle) -> bool:
         """Return whether a bundle has to wait for a quorum, or for daemons of this release."""

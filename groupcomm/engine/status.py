@@ -89,6 +89,11 @@ class Status(MembershipStatus):
     groups: int = metric("groups", "Groups that have members.")
     group_members: int = metric("group_members", "Members of all groups together.")
     groups_paused: int = metric("groups_paused", "Groups that pause, as there is no quorum.")
+    messages_left_lost: int = metric(
+        "messages_left_lost_total",
+        "Messages of programs that are gone which waited for a quorum, and were lost: such programs"
+        " had left 16 MiB.",
+    )
 
 
 def make_status(
@@ -124,4 +129,5 @@ def make_status(
         groups=0 if view_state is None else len(view_state.groups),
         group_members=0 if view_state is None else view_state.memberships,
         groups_paused=sessions.pauses.groups,
+        messages_left_lost=sessions.subscriptions.lost,
     )

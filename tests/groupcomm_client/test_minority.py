@@ -1,5 +1,6 @@
 """Groups that pause in a part of real daemons without a quorum, for every kind of connection."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 
 from groupcomm.events import DaemonView, GroupView, Message, Refused
 from groupcomm_client import Reconnected
+from groupcomm_client.blocking import connect
+from groupcomm_tools import cli
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.kinds import Kind, next_of, played
 
@@ -63,6 +66,22 @@ async def test_members_pause_or_leave_and_the_majority_comes_first(
             assert (await next_of(kind, each, Message)).data == b"held"
         await until_view(kind, lea, majority=True)
         assert len((await lea.join("orders", minority="leave")).members) == 3
+
+
+def test_operators_see_which_groups_pause_and_for_whom(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = cluster.address("a")
+    with connect(where, user="ann") as ann:
+        ann.join("orders", minority="pause")
+        assert ann.ask("members orders")["paused_for"] == []
+        cluster.partition("a", "bc")
+        while ann.ask("status")["paused"] != {"orders": ["#ann#a"]}:
+            time.sleep(MOMENT_S)
+        assert cli.main(["members", "orders", "--address", where]) == 0
+        told = capsys.readouterr().err
+        assert "orders is paused, as the daemons that hear each other are no majority" in told
+        assert "it pauses for #ann#a" in told
 
 
 @played

@@ -166,7 +166,8 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     own = unix_principal(os.getuid())
     found = json.loads(output)
     since = found.pop("since")["#tom#a"]
-    assert found == {"group": "told", "members": ["#tom#a"], "principals": {"#tom#a": own}}
+    members = {"members": ["#tom#a"], "principals": {"#tom#a": own}}
+    assert found == {"group": "told", "paused_for": [], **members}
     joined = datetime.fromisoformat(since["time"])
     assert abs((datetime.now(UTC) - joined).total_seconds()) < PATIENCE_S
     assert since["position"].startswith(f"{since['view']}/")

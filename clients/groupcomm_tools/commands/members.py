@@ -29,6 +29,12 @@ def run(options: argparse.Namespace) -> int:
                 continue
             joined = since["time"] or f"view {since['view']}"  # it came with other daemons
             print(f"{name:<24} since {joined}  {answer['principals'][name]}")
+        if paused_for := answer.get("paused_for"):
+            say(
+                f"groupcomm: group {group} is paused, as the daemons that hear each other are no"
+                " majority: AGREED and SAFE messages to it wait until they are; it pauses for"
+                f" {', '.join(paused_for)}"
+            )
         if not found:
             say(f"groupcomm: group {group} has no member; groupcomm groups lists the groups")
     return 0 if found else 1

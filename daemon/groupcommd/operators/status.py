@@ -7,8 +7,9 @@ made.
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from math import isfinite
 from typing import Any, Final
 
@@ -49,6 +50,9 @@ from groupcommd.programs.half_messages import HalfMessages
 from groupcommd.programs.local_users import owners
 
 LAST_YEAR_US: Final = 253_402_300_800_000_000
+
+MOST_PAUSED: Final = 100
+"""The most groups that pause, and sessions of each that need a quorum, which are named."""
 
 
 @attrs.frozen
@@ -104,7 +108,8 @@ def answer(parts: DaemonParts, question: str, principal: str) -> Iterator[bytes]
         found = _SHORT[word](parts, trio.current_time())
     elif word == "members" and rest:
         members = tuple(parts.core.groups().get(rest, ()))
-        yield from encode_in_pieces({"group": rest}, _members(rest, members))
+        short = {"group": rest, "paused_for": _paused_for(parts.core.pausing().get(rest, ()))}
+        yield from encode_in_pieces(short, _members(rest, members))
         return
     elif word in ("keys", "daemons"):
         service = parts.keys if word == "keys" else parts.roster
@@ -154,6 +159,11 @@ def _members(group: str, known: Sequence[Member]) -> dict[str, Table]:
             ),
         ),
     }
+
+
+def _paused_for(members: Iterable[Member]) -> list[str]:
+    """Return some of the sessions that need a quorum in a group which pauses."""
+    return [member.id.name for member in islice(members, MOST_PAUSED)]
 
 
 def _readers(access: Access, rest: str, principal: str) -> dict[str, Any]:
@@ -238,6 +248,11 @@ def describe_status(parts: DaemonParts, found: Status) -> dict[str, Any]:
         "ways": ways(found),
         "majority": found.majority,
         "groups_paused": found.groups_paused,
+        "paused": {
+            group: _paused_for(members)
+            for group, members in islice(parts.core.pausing().items(), MOST_PAUSED)
+        },
+        "messages_left_lost": found.messages_left_lost,
         "drain": described(found.drain),
         "gathered_for": {reason.name.lower(): n for reason, n in found.reasons.items()},
         "no_room": list(found.no_room),

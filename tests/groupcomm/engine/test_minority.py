@@ -250,6 +250,7 @@ def test_programs_that_come_send_and_go_leave_a_bounded_amount(
         cluster.step("a", [], [ClientGone(program.connection)])
         cluster.run(0.5)
     assert core.sessions.subscriptions.waiting == 4, "two messages and the two ends behind them"
+    assert core.status(cluster.now).messages_left_lost == 3
     mend(cluster)
     assert [text[0] for text in texts(pausing)] == [0, 1]
     assert core.sessions.waiting == 0

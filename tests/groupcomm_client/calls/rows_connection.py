@@ -83,6 +83,11 @@ def receives(name: str) -> Any:
     )
 
 
+async def join_in_each_way(s: Stage) -> None:
+    for minority in ("deliver", "pause", "leave"):
+        await s.ann.join(s.fresh(), minority=minority)
+
+
 async def join_and_leave(s: Stage) -> None:
     name = s.fresh()
     await s.ann.join(name)
@@ -203,7 +208,7 @@ CONNECTIONS: Final = Scene(
             raising=NO_FUNCTION,
         ),
         "Connection.join": Row(
-            call=lambda s: s.ann.join(s.fresh()),
+            call=join_in_each_way,
             large=(Refused(lambda s: s.ann.join(LONG), TOO_LONG),),
             wrong=(
                 Refused(lambda s: s.ann.join(7), "group name is 7, which is no text"),
