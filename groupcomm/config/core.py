@@ -2,6 +2,7 @@
 counters."""
 
 from collections.abc import Collection, Hashable, Mapping
+from functools import cached_property
 from itertools import product
 from math import inf
 from typing import Final, TypeAlias, TypeVar
@@ -236,7 +237,7 @@ class CoreConfig:
         if self.expected_daemons is not None and self.expected_daemons < 1:
             raise ConfigError(f"expected_daemons is {self.expected_daemons}; it must be above 0")
 
-    @property
+    @cached_property
     def daemons(self) -> tuple[str, ...]:
         """Return the names of all listed daemons, sorted."""
         return tuple(sorted(name for site in self.sites for name in site))
@@ -250,7 +251,7 @@ class CoreConfig:
         """Return the daemons of the site of a daemon; of one that is not listed, only itself."""
         return next((site for site in self.sites if name in site), (name,))
 
-    @property
+    @cached_property
     def roster(self) -> Roster:
         """Return the agreed roster, or the first one, which follows from the configuration."""
         if self.agreed is not None:

@@ -124,7 +124,13 @@ class FailureDetector:
         former = {daemon_number(n): n for n in config.former if n != self._name}
         self._names = {**former, **self.listed}
         self._sites = {daemon_number(n): at for at, site in enumerate(config.sites) for n in site}
-        self._linked = {frozenset(link[:2]) for link in config.link_delays_us}
+        self._linked: dict[int | None, set[int]] = {}
+        for one, other, _ in config.link_delays_us:
+            self._linked.setdefault(one, set()).add(other)
+            self._linked.setdefault(other, set()).add(one)
+        others = len(config.sites) - 1
+        if all(len(self._linked.get(site, ())) == others for site in range(len(config.sites))):
+            self._linked.clear()  # as if none were configured: no pair is without one
         timing, self._are_few = config.timing, are_few(config)
         self._say_s = paced(config).repeat_s / 2
         self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
@@ -282,8 +288,7 @@ class FailureDetector:
                 return False
             if not peer.versions.features & feature or peer.clone_at >= since:
                 return False
-            beacon = peer.beacon
-            if beacon is not None and peer.beacon_at >= since and key in beacon.heard:
+            if peer.beacon_at >= since and key in peer.beacon_row:
                 continue  # the usual case
             if not peer.hears(key, since) and now >= self.silence_counts_at(peer, key[0]):
                 return False
@@ -298,8 +303,8 @@ class FailureDetector:
             lacks = there - {peer.key}
             if peer.heard_list_at >= since:
                 lacks -= peer.row
-            if lacks and peer.beacon is not None and peer.beacon_at >= since:
-                lacks = lacks.difference(peer.beacon.heard)
+            if lacks and peer.beacon_at >= since:
+                lacks -= peer.beacon_row
             if any(now >= self.silence_counts_at(peer, number) for number, _ in lacks):
                 return False
         return True
@@ -313,11 +318,11 @@ class FailureDetector:
         """
         if self._are_few:
             return -inf
-        sites = (self._sites.get(origin.number), self._sites.get(target))
-        if sites[0] != sites[1] and self._linked and frozenset(sites) not in self._linked:
-            return -inf
-        way_s = self._timing.longest_delay_s if sites[0] != sites[1] else 0.0
-        wait_s = self._say_s + way_s
+        near, far, wait_s = self._sites.get(origin.number), self._sites.get(target), self._say_s
+        if near != far:
+            if self._linked and far not in self._linked.get(near, ()):
+                return -inf
+            wait_s += self._timing.longest_delay_s
         there = self.peers.get(target)
         from_ = origin.heard_from if there is None else max(origin.heard_from, there.heard_from)
         return from_ + wait_s

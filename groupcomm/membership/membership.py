@@ -316,7 +316,8 @@ class Membership:
     def _on_beacon(self, peer: PeerDaemon, beacon: Beacon, now: float) -> None:
         self._reservation.check(beacon.used, now)
         peer.beacon, peer.beacon_at = beacon, now
-        peer.streak = peer.streak + 1 if self._detector.key in beacon.heard else 0
+        is_heard = self._detector.key in peer.beacon_row
+        peer.streak = peer.streak + 1 if is_heard else 0
         self._reservation.may_use(beacon.used + 1, now)
         agreement, view = self._agreement, self.view
         if (
@@ -332,7 +333,7 @@ class Membership:
             else:
                 self._operational.on_beacon(peer, now)
                 self.deadline = min(self.deadline, self._operational.deadline)
-        elif self._detector.key not in beacon.heard:
+        elif not is_heard:
             self._detector.send_beacon_to(peer, view, now)
         elif (
             now >= peer.ignored_until or peer.streak >= STEADY_BEACONS

@@ -96,6 +96,8 @@ class PeerDaemon:
     """
 
     __slots__ = (
+        "_beacon_heard",
+        "_beacon_row",
         "_heard",
         "_row",
         "answered_at",
@@ -165,6 +167,8 @@ class PeerDaemon:
         self.join: Join | None = None
         self._heard: Heard = ()
         self._row: Row = frozenset()
+        self._beacon_heard: Heard = ()
+        self._beacon_row: Row = frozenset()
         self.join_at = self.heard_list_at = -inf
         self.versions: Versions | None = None
         self.commit: Commit | None = None
@@ -268,17 +272,25 @@ class PeerDaemon:
             self._heard, self._row = heard, frozenset(heard)
         return self._row
 
+    @property
+    def beacon_row(self) -> Row:
+        """Return the daemons that its latest beacon says that it hears; none without a beacon."""
+        heard = () if self.beacon is None else self.beacon.heard
+        if heard is not self._beacon_heard:
+            self._beacon_heard, self._beacon_row = heard, frozenset(heard)
+        return self._beacon_row
+
     def hears(self, key: tuple[int, int], since: float) -> bool:
         """Return whether its latest join or beacon says that it hears a daemon."""
         if self.heard_list_at >= since and key in self.row:
             return True
-        return self.beacon is not None and self.beacon_at >= since and key in self.beacon.heard
+        return self.beacon_at >= since and key in self.beacon_row
 
     def unheard(self, keys: Set[tuple[int, int]], since: float) -> Set[tuple[int, int]]:
         """Return those of these daemons that it does not say to hear; see `hears`."""
         left = keys - self.row if self.heard_list_at >= since else keys
-        if left and self.beacon is not None and self.beacon_at >= since:
-            left = left - frozenset(self.beacon.heard)
+        if left and self.beacon_at >= since:
+            left = left - self.beacon_row
         return left
 
     def status(self) -> PeerStatus:

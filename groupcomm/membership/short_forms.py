@@ -90,6 +90,7 @@ class ShortForms:
         "_reads",
         "_said",
         "_says",
+        "_latest_lists",
         "_unclear",
     )
 
@@ -106,6 +107,9 @@ class ShortForms:
         self._proposals: dict[bytes, Proposal] = {}
         self._late: dict[int, LateCommit] = {}
         self._lists: dict[bytes, Heard] = {}  # the last lists that were told, by their digests
+        self._latest_lists: dict[
+            int, tuple[bytes, Heard]
+        ] = {}  # the last one of each daemon, without it
         self._asked: dict[tuple[int, int], float] = {}
         self._unclear: dict[int, ShortJoin] = {}  # latest joins whose lists could not be told
         self._said: bytes = b""  # the proposal of the last commit of this daemon
@@ -117,6 +121,7 @@ class ShortForms:
         self._says = self._reads and not are_few(config)
         numbers = sorted(daemon_number(name) for name in config.daemons)
         self._places = {number: place for place, number in enumerate(numbers)}
+        self._latest_lists.clear()
 
     # ---- messages of this daemon ----
 
@@ -229,6 +234,9 @@ class ShortForms:
         own = self._detector.comparison.digests
         if digests != own and must_equal(digests) != must_equal(own):
             return ()  # its daemons have other places, and nothing that it says counts
+        known = self._latest_lists.get(peer.number)
+        if known is not None and known[0] == digest:
+            return known[1]  # the usual case
         bits = int.from_bytes(present, "little")
         if bits >> len(self._places):
             return None
@@ -240,16 +248,18 @@ class ShortForms:
             if len(self._lists) == MOST_LISTS:
                 self._lists.clear()
             self._lists[digest] = found
-        sender = (peer.number, peer.incarnation.random_id)
-        return tuple(each for each in found if each != sender) if sender in found else found
+        heard = tuple(each for each in found if each != peer.key)
+        self._latest_lists[peer.number] = digest, heard
+        return heard
 
     def _list(self, bits: int) -> Heard:
         """Return the daemons that have these places, as they are known here."""
         peers, me = self._detector.peers, self._detector.key
+        said = zip(self._places, format(bits, "b")[::-1], strict=False)
         return tuple(
             me if number == me[0] else (number, peers[number].incarnation.random_id)
-            for number, place in self._places.items()
-            if bits >> place & 1 and (number in peers or number == me[0])
+            for number, bit in said
+            if bit == "1" and (number in peers or number == me[0])
         )
 
     def _commit(self, peer: PeerDaemon, late: LateCommit, now: float) -> Commit | None:
