@@ -103,6 +103,9 @@ LINES: Final = 1 << 10
 PAUSES: Final = 1 << 11
 """The feature of daemons that know joins which need a quorum (docs/minority.md)."""
 
+SITE_BEACONS: Final = 1 << 13
+"""The feature of daemons that expect no beacons of most members at other sites (docs/sites.md)."""
+
 FEATURES: Final[Mapping[int, str]] = {
     INVITATIONS: "invitations",
     HOST_NAMES: "host-names",
@@ -116,6 +119,7 @@ FEATURES: Final[Mapping[int, str]] = {
     ADDRESSED: "addressed",
     LINES: "lines",
     PAUSES: "pauses",
+    SITE_BEACONS: "site-beacons",
 }
 """The names of features, by their bits."""
 

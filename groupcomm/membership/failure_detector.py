@@ -26,8 +26,9 @@ from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.pace import are_few, paced
-from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
+from groupcomm.membership.peer import HEARSAY_S, PeerDaemon, PeerStatus
 from groupcomm.membership.reservation import SLOW_S, Reservation
+from groupcomm.membership.vouched import Vouched
 from groupcomm.names import daemon_number
 from groupcomm.wire.membership import (
     Beacon,
@@ -72,6 +73,7 @@ class FailureDetector:
         key: the number and the random id of this daemon.
         comparison: the comparison of their settings with those of this daemon.
         reservation: the view counters of this daemon.
+        vouched: the members that need not send beacons here.
         silence_due: the time at which a watched daemon may have been silent for too long.
         fresh_s: the seconds for which a datagram shows that its daemon is heard.
     """
@@ -105,6 +107,7 @@ class FailureDetector:
         self.peers: dict[int, PeerDaemon] = {}
         self._met: dict[int, Incarnation] = {}  # the last start of each that was heard
         self._name = start.name
+        self.vouched = Vouched()
         self._list(config)
         self.comparison = Comparison(config, start, flood, self.peers)
         self.silence_due = inf
@@ -132,6 +135,7 @@ class FailureDetector:
         if all(len(self._linked.get(site, ())) == others for site in range(len(config.sites))):
             self._linked.clear()  # as if none were configured: no pair is without one
         timing, self._are_few = config.timing, are_few(config)
+        self._few = None if self._are_few else config.few_daemons
         self._say_s = paced(config).repeat_s / 2
         self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
 
@@ -163,7 +167,7 @@ class FailureDetector:
         """Return whether another start counts that is heard, and not the known one any more."""
         if not peer.met or peer.precedes(other):
             return True
-        silent_s = now - peer.heard_at
+        silent_s = now - self.vouched.sign_at(peer, now)
         if other.random_id in peer.over:
             return silent_s > HEARSAY_S  # it is no late datagram: one of the two is a copy
         return peer.left or silent_s >= self._timing.token_timeout_s
@@ -191,10 +195,11 @@ class FailureDetector:
                 return None
             peer = PeerDaemon(number, self._names.get(number), incarnation, met=False)
             self.peers[number] = peer
-        elif peer.heard_at >= self.fresh_since(now):
+        elif self.vouched.sign_at(peer, now) >= self.fresh_since(now):
             return None
         elif incarnation != peer.incarnation:
-            forgotten = now - max(peer.heard_at, peer.mentioned_at) > HEARSAY_S
+            sign_at = self.vouched.sign_at(peer, now)
+            forgotten = now - max(sign_at, peer.mentioned_at) > HEARSAY_S
             if not forgotten and not peer.precedes(incarnation):
                 return None
             peer.restart(incarnation, met=False)
@@ -224,6 +229,11 @@ class FailureDetector:
             if peer.name is not None:
                 yield peer.name, peer.heard_at == now, peer.hears(self.key, since)
 
+    def status(self, now: float) -> tuple[PeerStatus, ...]:
+        """Return the facts about all other daemons for operators."""
+        sign_at = self.vouched.sign_at
+        return tuple(peer.status(sign_at(peer, now)) for peer in self.peers.values())
+
     def heard_since(self, since: float) -> tuple[tuple[int, int], ...]:
         """Return number and random id of the daemons heard directly since a time, sorted.
 
@@ -248,7 +258,7 @@ class FailureDetector:
         since = self.fresh_since(now)
         mutual = origin.join.heard if kind == ControlKind.REPAIR and origin.join else None
         anybody = kind in (ControlKind.SETTINGS, ControlKind.ROSTER)
-        if origin.differs and not anybody:
+        if (origin.differs and not anybody) or self.vouched.leaves_to_ends(origin.number):
             return []
         return [
             number
@@ -325,6 +335,8 @@ class FailureDetector:
             wait_s += self._timing.longest_delay_s
         there = self.peers.get(target)
         from_ = origin.heard_from if there is None else max(origin.heard_from, there.heard_from)
+        if near != far or self.vouched.rounds > 1:
+            from_ = max(from_, self.vouched.silent_until(origin.number, target))
         return from_ + wait_s
 
     def silence_counts_from(self, origin: PeerDaemon) -> float:
@@ -403,6 +415,7 @@ class FailureDetector:
         daemon all that it hears: those of the other view are not known, but are among them."""
         theirs = {number for number, _ in said.heard}
         ours = {number for number, _ in self.heard_since(self.fresh_since(now))}
+        ours |= self.vouched.numbers
         return view.numbers <= theirs <= ours | {self.key[0]}
 
     # ---- silence ----
@@ -431,7 +444,11 @@ class FailureDetector:
             for peer in self.peers.values()
             if not (peer.left or (peer.differs and peer.number not in learning))
         ]
-        lately = {peer.number for peer in there if max(peer.heard_at, peer.join_at) >= since}
+        lately = {
+            peer.number
+            for peer in there
+            if max(peer.heard_at, peer.vouched_at, peer.join_at) >= since
+        }
         if lately and not paused:
             return lately
         return lately | {peer.number for peer in there if peer.number in members}
@@ -455,6 +472,14 @@ class FailureDetector:
         numbers = [daemon.number for daemon in view.daemons]
         me = numbers.index(self.key[0])
         limits = dict.fromkeys(view.rings[view.ring_of[me]], timeout_s)
+        site = [n for n, at in self._sites.items() if at == self._sites.get(self.key[0])]
+        heard = [peer.number for peer in self.peers.values() if peer.heard_at >= gathered_at]
+        vouched = self.vouched
+        vouched.begin(view, self.key[0], site, heard, self._few)
+        if vouched.is_used and vouched.rounds > 1:
+            for index in limits:
+                if numbers[index] not in vouched.beside:
+                    limits[index] = timeout_s * vouched.rounds
         for pair in view.links:
             if me in pair:
                 limits[sum(pair) - me] = timeout_s + self._timing.longest_delay_s
@@ -468,6 +493,7 @@ class FailureDetector:
         """Return the watched daemons that were silent for too long, and stop watching them."""
         silent = [peer for peer, limit_s in self._watched if peer.heard_at + limit_s <= now]
         self._watched = [entry for entry in self._watched if entry[0] not in silent]
+        self.vouched.numbers -= {peer.number for peer in silent}  # of a large ring
         self._set_silence_due()
         return silent
 

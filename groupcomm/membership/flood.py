@@ -29,6 +29,7 @@ class Flood:
 
     Attributes:
         out: packets to be sealed and sent.
+        remote: the names of all listed daemons of other sites.
         sequence: the sequence number of the last message.
     """
 
@@ -37,10 +38,10 @@ class Flood:
         "_me",
         "_names",
         "_parts",
-        "_remote_names",
         "_site_members",
         "_start",
         "out",
+        "remote",
         "sequence",
     )
 
@@ -57,10 +58,8 @@ class Flood:
         start = self._start
         site = config.site_of(start.name)
         self._site_members = {daemon_number(name) for name in site if name != start.name}
-        self._remote_names = [
-            name for other in config.sites if start.name not in other for name in other
-        ]
-        untried = self._remote_names or config.segmented_limit  # other sites, or any path
+        self.remote = [name for other in config.sites if start.name not in other for name in other]
+        untried = self.remote or config.segmented_limit  # other sites, or any path
         self._limit = min(config.packet_limit, SAFE_PACKET_BYTES if untried else 2**16)
         self._names = {daemon_number(name): name for name in config.daemons}
 
@@ -72,10 +71,16 @@ class Flood:
 
     def send_all(self, message: ControlMessage) -> None:
         """Send to every listed daemon."""
+        self.send_near(message, self.remote)
+
+    def send_near(
+        self, message: ControlMessage, names: Iterable[str], *, site: bool = True
+    ) -> None:
+        """Send to the daemons of the site, if it is for them, and to these."""
         for packet in self._cut(message):
-            if self._site_members:
+            if self._site_members and site:
                 self.out.append((None, packet))
-            self.out += [(name, packet) for name in self._remote_names]
+            self.out += [(name, packet) for name in names]
 
     def send_to(self, name: str, message: ControlMessage) -> None:
         """Send to one daemon, which does not pass it on."""

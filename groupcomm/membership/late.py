@@ -90,7 +90,7 @@ class LateMembers:
         answered_at = self._answered.get(peer.number)
         if answered_at is not None:
             return answered_at + wait_s
-        heard_at = max(peer.heard_at, peer.join_at)
+        heard_at = max(peer.heard_at, peer.vouched_at, peer.join_at)
         is_deaf = self._paused and heard_at > -inf
         if is_deaf or (heard_at < self._started - self._alive_s and peer.number in self._awaited):
             heard_at = self._started

@@ -181,7 +181,7 @@ class Membership:
             reasons=MappingProxyType(dict(self.reasons)),
             no_room=self.no_room,
             protocol=protocol_status(self._config.versions, me, view, peers, now),
-            peers=tuple(peer.status() for peer in peers.values()),
+            peers=self._detector.status(now),
             differing=tuple(self.comparison.others(view, now)),
             broken=self.trust.status(peers),
         )
@@ -357,6 +357,7 @@ class Membership:
         self._short.use_config(config)
         self._detector.use_config(config, now)
         self._schedule = CommitSchedule(self._timing)
+        self._operational.tell_settings()
         if self.state is not MembershipState.OPERATIONAL and self._agreed_with is None:
             self.gather(GatherReason.ROSTER_CHANGED, now)  # the join names the old settings
 
@@ -372,6 +373,8 @@ class Membership:
             if self.state is MembershipState.GATHER:
                 return
         self.reasons[reason] += 1
+        if self._detector.vouched.end(self.peers, now):
+            self._receiver.held.due = now  # what was held while the view stood counts from now on
         operational = self.state is MembershipState.OPERATIONAL
         if self._agreement is not None and operational:
             self._agreement.forget_joins()
@@ -435,6 +438,7 @@ class Membership:
                 proposal, is_complete = self._find_proposal({}, now), True
             else:
                 proposal = self._find_proposal(self.peers, now)
+                self._detector.vouched.revoke(self.peers, self._detector.key, gather.started)
                 known = self.view, gather.started
                 expected = self._detector.expected(*known, paused=gather.paused)
                 is_complete = (

@@ -19,7 +19,9 @@ from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import joins_all
+from groupcomm.membership.reservation import SLOW_S
 from groupcomm.membership.short_forms import ShortForms
+from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Links
 
 Pair: TypeAlias = tuple[int, int]
@@ -78,12 +80,18 @@ STEADY_BEACONS: Final = 4
 """After this many beacons in a row, all saying that this daemon is heard, a path works again."""
 
 REPEATS: Final = 5
-"""The repetitions of a change of links; while a link is lost it goes with every beacon."""
+"""The repetitions of a change of links; while a link is lost it goes with every beacon. As many
+beacons with another roster go to all."""
 
 
 WAITED_TIMEOUTS: Final = 16
 """The token timeouts from the beginning of a view on for which a member is waited for that says
 that it still delivers the rest of the view before."""
+
+
+RARE: Final = 8
+"""In a large cluster, those that are no lowest daemon of their ring send every eighth beacon only
+to other sites' daemons outside the view: one path that works is enough to find each other."""
 
 
 class OperationalPhase:
@@ -94,11 +102,17 @@ class OperationalPhase:
     """
 
     __slots__ = (
+        "_absent",
         "_beacon_due",
+        "_beacons",
+        "_beside",
         "_detector",
         "_flood",
+        "_for_all",
         "_indices",
         "_links",
+        "_partners",
+        "_remote",
         "_repeats",
         "_running",
         "_short",
@@ -124,7 +138,11 @@ class OperationalPhase:
         self._view: View | None = None
         self._links: LinkStates | None = None
         self._indices: dict[int, int] = {}
-        self._repeats = 0
+        self._remote: list[str] = []  # the daemons of other sites for which these were made:
+        self._partners: list[str] = []
+        self._absent: list[str] = []
+        self._beside: list[str] = []
+        self._repeats = self._beacons = self._for_all = 0
         self.announced_mark = 0  # the mark in the last beacon
         self._waits_until = -inf
         self._beacon_due = inf
@@ -135,10 +153,15 @@ class OperationalPhase:
         self._view, self._running = view, running
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
         self._links = LinkStates(view, self._indices[self._detector.key[0]])
-        self._repeats = 0
+        self._repeats = self._beacons = self._for_all = 0
+        self._remote = []
         self._detector.watch(view, gathered_at, now)
         self._beacon_due = self.deadline = now
         self._waits_until = now + WAITED_TIMEOUTS * self._timing.token_timeout_s
+
+    def tell_settings(self) -> None:
+        """Send the next beacons to all: they have new settings, another roster."""
+        self._for_all = REPEATS
 
     def excuse(self, number: int, now: float) -> None:
         """Wait for a member that says that it still delivers the rest of the view before."""
@@ -218,15 +241,50 @@ class OperationalPhase:
         disk = self._detector.reservation
         return self.announced_mark < disk.needed <= disk.mark
 
+    def _send_beacon(self, now: float) -> None:
+        """Send a beacon to all, or in a large cluster to those that expect one.
+
+        Of a slow disk all have to know, as they wait for it before they seek a view with others.
+        """
+        detector, view = self._detector, self._view
+        assert view is not None
+        owes_mark, disk = self.owes_mark, detector.reservation
+        self._beacon_due = now + self._timing.beacon_interval_s
+        self.announced_mark = disk.mark
+        beacon = self._short.shorten(detector.make_beacon(view, now), now)
+        vouched = detector.vouched
+        if not vouched.is_used or owes_mark or self._for_all or disk.write_s > SLOW_S:
+            self._for_all = max(self._for_all - 1, 0)
+            self._flood.send_all(beacon)
+            return
+        if self._remote is not self._flood.remote:
+            self._remote = self._flood.remote
+            far = {name: daemon_number(name) for name in self._remote}
+            self._absent = [name for name in far if far[name] not in view.numbers]
+            self._partners = [
+                name
+                for name in far
+                if far[name] in view.numbers and not vouched.needs_no_beacon(far[name])
+            ]
+            self._beside = [
+                daemon.name for daemon in view.daemons if daemon.number in vouched.beside
+            ]
+        me = self._indices[detector.key[0]]
+        is_first = me == view.rings[view.ring_of[me]][0]
+        names = list(self._partners)
+        if is_first or self._beacons % RARE == 0:
+            names += self._absent
+        for_site = self._beacons % vouched.rounds == 0
+        if not for_site:
+            names += self._beside
+        self._beacons += 1
+        self._flood.send_near(beacon, names, site=for_site)
+
     def step(self, now: float) -> bool:
         """Act as the time requires; return False if the view cannot continue."""
         detector = self._detector
         if now >= self._beacon_due or self.owes_mark:
-            self._beacon_due = now + self._timing.beacon_interval_s
-            self.announced_mark = detector.reservation.mark
-            assert self._view is not None
-            beacon = detector.make_beacon(self._view, now)
-            self._flood.send_all(self._short.shorten(beacon, now))
+            self._send_beacon(now)
             if self._repeats or (self._links is not None and self._links.own):
                 self._repeats = max(self._repeats - 1, 0)
                 self._send_links()

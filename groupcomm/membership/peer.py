@@ -37,7 +37,8 @@ class PeerStatus:
 
     Attributes:
         name: its announced or listed name; None without one.
-        heard_at: the time of its own latest datagram; -inf if none came.
+        heard_at: the time of its own latest datagram, or until which its view says that it is
+            there; -inf if none came.
         left: whether it has left in order.
         reading: the physical time at which its latest join was sent, in microseconds; None without
             one.
@@ -61,6 +62,8 @@ class PeerDaemon:
         name: its name in its joins or in the list; None without one.
         incarnation: the start that counts.
         heard_at: the time of its latest own datagram; -inf if none came.
+        vouched_at: the time up to which a view that has ended says that it was there, though it
+            sent no beacons here; -inf if none does (vouched.py).
         heard_from: the time since which it is heard without a break; -inf if it never was.
         clone_at: the time of the latest datagram of another start of it that did not count.
         left: whether it has left in order.
@@ -135,6 +138,7 @@ class PeerDaemon:
         "strange",
         "streak",
         "versions",
+        "vouched_at",
     )
 
     def __init__(
@@ -158,7 +162,7 @@ class PeerDaemon:
         self.met = met
         self.strange = not met
         self.passed_on_at = self.mentioned_at = self.said_at = -inf
-        self.heard_at = self.heard_from = self.clone_at = -inf
+        self.heard_at = self.heard_from = self.clone_at = self.vouched_at = -inf
         self.left = False
         self.left_sequence, self.left_reported_at = -1, -inf
         self.sequences: dict[tuple[type, bool], tuple[int, float]] = {}
@@ -221,7 +225,7 @@ class PeerDaemon:
 
     def leave_out(self) -> None:
         """Ignore it until it is met anew; its sequences then begin anew, too."""
-        self.heard_at = self.join_at = self.said_at = -inf
+        self.heard_at = self.vouched_at = self.join_at = self.said_at = -inf
         self.join, self.strange = None, True
         self.seen = ReplayWindow()
         self.sequences = {key: seq for key, seq in self.sequences.items() if not key[1]}
@@ -293,11 +297,11 @@ class PeerDaemon:
             left = left - self.beacon_row
         return left
 
-    def status(self) -> PeerStatus:
-        """Return the facts for operators."""
+    def status(self, heard_at: float) -> PeerStatus:
+        """Return the facts for operators, with the time at which it was heard."""
         return PeerStatus(
             name=self.name,
-            heard_at=self.heard_at,
+            heard_at=heard_at,
             left=self.left,
             reading=None if self.join is None else self.join.reading,
             joined_at=self.join_at,

@@ -46,8 +46,8 @@ Accept = Callable[[PeerDaemon, ControlMessage, int, bool, float], None]
 
 MOST_PROPOSALS: Final = 16
 
-MOST_LISTS: Final = 16
-"""The lists of heard daemons that are kept; most daemons say one and the same."""
+MOST_LISTS: Final = 128
+"""The lists of heard daemons that are kept; most daemons of a site say one and the same."""
 
 ASK_INTERVAL_S: Final = 0.002
 """The least time between two questions to one daemon for one kind, and between two answers."""
@@ -83,6 +83,7 @@ class ShortForms:
         "_detector",
         "_late",
         "_latest",
+        "_latest_lists",
         "_lists",
         "_own_proposal",
         "_places",
@@ -90,7 +91,6 @@ class ShortForms:
         "_reads",
         "_said",
         "_says",
-        "_latest_lists",
         "_unclear",
     )
 
@@ -107,9 +107,7 @@ class ShortForms:
         self._proposals: dict[bytes, Proposal] = {}
         self._late: dict[int, LateCommit] = {}
         self._lists: dict[bytes, Heard] = {}  # the last lists that were told, by their digests
-        self._latest_lists: dict[
-            int, tuple[bytes, Heard]
-        ] = {}  # the last one of each daemon, without it
+        self._latest_lists: dict[int, tuple[bytes, Heard]] = {}  # of each daemon, without it
         self._asked: dict[tuple[int, int], float] = {}
         self._unclear: dict[int, ShortJoin] = {}  # latest joins whose lists could not be told
         self._said: bytes = b""  # the proposal of the last commit of this daemon

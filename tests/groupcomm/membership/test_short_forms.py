@@ -189,13 +189,13 @@ def test_all_is_said_in_full_while_two_starts_of_a_daemon_are_heard() -> None:
 
 def test_joins_are_said_in_full_while_some_of_the_others_do_not_hear_each_other() -> None:
     """They could not tell the lists of those that hear both of them."""
-    stage = in_view("abcde", names="abcde")
+    stage = in_view("abcd")
     stage.cut = {("a", "c"), ("c", "a")}
     stage.run(3.0)
     count = len(stage.sent)
     end(stage, "d")
     stage.run(1.0)
-    assert stage.members == ["abcde"] * 5
+    assert stage.members == ["abcd"] * 4
     said = stage.sent[count:]
     assert {name for name, _, m in said if isinstance(m, ShortJoin)} == {"a", "c"}
     assert not [m for _, _, m in said if isinstance(m, Ask)]
