@@ -103,8 +103,9 @@ LINES: Final = 1 << 10
 PAUSES: Final = 1 << 11
 """The feature of daemons that know joins which need a quorum (docs/minority.md)."""
 
-SITE_BEACONS: Final = 1 << 13
-"""The feature of daemons that expect no beacons of most members at other sites (docs/sites.md)."""
+CROWDS: Final = 1 << 13
+"""The feature of daemons that send beacons to partners only (membership/vouched.py), and can be in
+views of more than 64 rings."""
 
 FEATURES: Final[Mapping[int, str]] = {
     INVITATIONS: "invitations",
@@ -119,7 +120,7 @@ FEATURES: Final[Mapping[int, str]] = {
     ADDRESSED: "addressed",
     LINES: "lines",
     PAUSES: "pauses",
-    SITE_BEACONS: "site-beacons",
+    CROWDS: "crowds",
 }
 """The names of features, by their bits."""
 

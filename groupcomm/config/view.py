@@ -13,7 +13,11 @@ from groupcomm.errors import ConfigError
 from groupcomm.names import daemon_number
 
 MAX_DAEMONS = 1024
-MAX_RINGS = 64
+MAX_RINGS = 255
+"""Packets have one byte for the number of a ring, and for the number of rings."""
+
+PLAIN_RINGS: Final = 64
+"""The most rings of a view in which some daemon lacks the feature CROWDS."""
 
 SAFE_PACKET_BYTES = 1150
 """The size of a packet that passes every path: sealed, with the heads of UDP and IPv6, at most the

@@ -346,7 +346,7 @@ class Gather:
         members, needed = find_ready(mutual, claims, me)
         if members:
             names = {number: joins[number].name for number in members}
-            groups = self._room.groups(members, mutual, names)
+            groups = self._room.groups(members, mutual, names, versions)
             members, separated = separate(groups, joins, me)
             self.separated = {(n, who[n][0].random_id): each for n, each in separated.items()}
             self._no_room = frozenset(separated)

@@ -15,6 +15,8 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.versions import CROWDS, Versions
+from groupcomm.config.view import PLAIN_RINGS
 from groupcomm.membership.proposal import component, split_into_rings
 from groupcomm.wire.membership import Beacon, Join
 
@@ -32,7 +34,11 @@ class Room:
         self._sites = {name: index for index, site in enumerate(config.sites) for name in site}
 
     def groups(
-        self, members: Collection[int], mutual: Among, names: Mapping[int, str]
+        self,
+        members: Collection[int],
+        mutual: Among,
+        names: Mapping[int, str],
+        versions: Mapping[int, Versions],
     ) -> list[frozenset[int]]:
         """Share daemons among views, none of which has more rings than fit.
 
@@ -44,20 +50,24 @@ class Room:
             members: daemons that are connected by pairs that hear each other, by number.
             mutual: for each of them the others that it hears both ways.
             names: their names.
+            versions: the versions of the protocol that they speak.
         """
         rings = self._rings(sorted(members, key=lambda number: names[number]), mutual, names)
-        if len(rings) <= self._most:
+        most = self._most
+        if not all(versions[number].features & CROWDS for number in members):
+            most = min(most, PLAIN_RINGS)
+        if len(rings) <= most:
             return [frozenset(members)]
         rings.sort(key=lambda ring: -len(ring))  # stable: the lowest name first among equals
         first = frozenset(rings[0])
-        for _ in range(self._most - 1):
+        for _ in range(most - 1):
             heard = frozenset().union(*(mutual[number] for number in first))
             first |= frozenset(next(r for r in rings if heard & set(r) and not first & set(r)))
         found, left = [first], frozenset(members) - first
         among = {number: mutual[number] & left for number in left}
         while left:
             part = component(among, min(left))
-            found += self.groups(part, among, names)
+            found += self.groups(part, among, names, versions)
             left -= part
         return found
 

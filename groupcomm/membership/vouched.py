@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 from math import inf
 from typing import Final
 
-from groupcomm.config.versions import SITE_BEACONS
+from groupcomm.config.versions import CROWDS
 from groupcomm.config.view import View
 from groupcomm.membership.peer import PeerDaemon
 
@@ -105,7 +105,7 @@ class Vouched:
         self._few = 0 if few is None else few
         self.rounds = 1 if few is None else rounds_of(ring, few)
         self.is_used = few is not None and bool(
-            (view.links or self.rounds > 1) and view.versions.features & SITE_BEACONS
+            (view.links or self.rounds > 1) and view.versions.features & CROWDS
         )
         self._members = view.numbers - {me}
         self._ends = frozenset(numbers[sum(pair) - place] for pair in view.links if place in pair)

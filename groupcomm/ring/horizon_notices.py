@@ -5,6 +5,7 @@ horizon notices come in short intervals, because the agreed deliveries of every 
 In silence they come only until every packet is forgotten.
 """
 
+from bisect import bisect_left
 from math import inf
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from groupcomm.config.core import Timing
 from groupcomm.config.view import View
 from groupcomm.ring.context import RingContext
 from groupcomm.ring.flow_control import report_after
-from groupcomm.wire.horizon import HorizonNotice
+from groupcomm.wire.horizon import MOST_HELD, HorizonNotice
 
 REPEATS = 3
 """The number of notices that report a number after it has changed."""
@@ -123,10 +124,11 @@ class HoldingsReport:
 
     A notice may be lost, so each number is reported in several. All numbers are reported now and
     then, and by each daemon that begins to issue notices. A notice to some rings reports the
-    streams of these.
+    streams of these. With more than MOST_HELD rings all numbers take several notices, one after
+    another, and of more numbers that have changed each notice goes on where the last one ended.
     """
 
-    __slots__ = ("_all_at", "_all_interval_s", "_held", "_left")
+    __slots__ = ("_all_at", "_all_from", "_all_interval_s", "_held", "_left", "_next")
 
     def __init__(self, rings: int, all_interval_s: float) -> None:
         """Start; a notice reports everything `all_interval_s` after the last one that did."""
@@ -134,6 +136,8 @@ class HoldingsReport:
         self._all_at = -inf
         self._held = [0] * rings
         self._left = [0] * rings  # the notices that still have to report each number
+        self._all_from = 0  # the first ring of the next part of all numbers
+        self._next = 0  # the ring from which on changed numbers come first
 
     def lagging(self, held: list[int], packets: int) -> int:
         """Return the rings, as bits, of whose streams `packets` more are held than was reported."""
@@ -152,17 +156,28 @@ class HoldingsReport:
         for ring, number in enumerate(held):
             if number != self._held[ring] and (not targets or targets >> ring & 1):
                 self._held[ring], self._left[ring] = number, REPEATS
-        if not targets and now >= self._all_at + self._all_interval_s:
-            self._all_at = now
-            return list(enumerate(held))
-        reported = [
-            (ring, held[ring])
+        if not targets and (self._all_from or now >= self._all_at + self._all_interval_s):
+            return self._next_part(held, now)
+        changed = [
+            ring
             for ring, left in enumerate(self._left)
             if left and (not targets or targets >> ring & 1)
         ]
-        for ring, _ in reported:
+        if len(changed) > MOST_HELD:
+            place = bisect_left(changed, self._next)
+            first = (changed[place:] + changed[:place])[:MOST_HELD]
+            self._next, changed = first[-1] + 1, sorted(first)
+        for ring in changed:
             self._left[ring] -= 1
-        return reported
+        return [(ring, held[ring]) for ring in changed]
+
+    def _next_part(self, held: list[int], now: float) -> list[tuple[int, int]]:
+        """Return the next part of all numbers."""
+        begin, end = self._all_from, min(self._all_from + MOST_HELD, len(held))
+        if not begin:
+            self._all_at = now
+        self._all_from = end if end < len(held) else 0
+        return [(ring, held[ring]) for ring in range(begin, end)]
 
 
 class HorizonNotices:

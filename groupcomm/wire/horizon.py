@@ -26,6 +26,12 @@ _HORIZON: Final = int(PacketKind.HORIZON)
 
 HORIZON_HEAD_BYTES: Final = _HEAD.size
 
+MOST_NOTICES: Final = 128
+"""The most notices of one packet, which has room for less than a third of them."""
+
+MOST_HELD: Final = 64
+"""The most streams in one notice of this release: with these it fits each path."""
+
 _UNSETTLED, _ADDRESSED, _SHARED = 1, 2, 4  # the flags of a notice; no notice has both last ones
 _FLAGS_AT: Final = _NOTICE.size - 2
 
@@ -108,7 +114,7 @@ def decode_horizon_untrusted(packet: bytes) -> HorizonPacket:
     if size < HORIZON_HEAD_BYTES:
         raise BadDatagram("short", f"horizon notices of {size} bytes")
     kind, _, count = _HEAD.unpack_from(packet)
-    if kind != _HORIZON or not 1 <= count <= 2 * MAX_RINGS:
+    if kind != _HORIZON or not 1 <= count <= MOST_NOTICES:
         raise BadDatagram("count", f"kind {kind}, {count} notices")
     notices: list[HorizonNotice] = []
     at, least = HORIZON_HEAD_BYTES, 0

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from groupcomm.config.core import lan
 from groupcomm.config.roster import Roster, RosterEntry
-from groupcomm.config.versions import INVITATIONS, Versions
+from groupcomm.config.versions import CROWDS, INVITATIONS, SPOKEN, Versions
+from groupcomm.config.view import PLAIN_RINGS
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.addresses import Address
 from groupcomm.joining.host import Applicant
@@ -169,3 +170,20 @@ async def test_nobody_is_invited_while_a_daemon_cannot_read_that(tmp_path: Path)
     status = cast("Any", SimpleNamespace(protocol=protocol))
     with pytest.raises(LocalProtocolError, match=r"^b: an earlier release"):
         service._check_readers(status, INVITATIONS, "invitations")
+
+
+@pytest.mark.parametrize(("site", "is_refused"), [("s1", False), ("new", True)])
+def test_no_site_beyond_64_is_added_while_a_daemon_refuses_views_of_so_many_rings(
+    site: str, is_refused: bool
+) -> None:
+    service = cast("Any", object.__new__(RosterService))
+    sites = {f"s{number}": (f"d{number}",) for number in range(PLAIN_RINGS)}
+    service.config = SimpleNamespace(core=SimpleNamespace(roster=SimpleNamespace(sites=sites)))
+    members = {"a": SPOKEN, "b": Versions(features=SPOKEN.features & ~CROWDS)}
+    protocol = SimpleNamespace(view=Versions(), members=members)
+    status = cast("Any", SimpleNamespace(protocol=protocol))
+    if is_refused:
+        with pytest.raises(LocalProtocolError, match=r"^b: .*cannot read more than 64 sites"):
+            service._check_sites(status, site)
+    else:
+        service._check_sites(status, site)

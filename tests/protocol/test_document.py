@@ -30,7 +30,7 @@ from groupcomm.session.frames import Capability, FrameKind
 from groupcomm.session.outbox import MOST_REPLIES
 from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.stream import MAX_AHEAD
-from groupcomm.wire import control, joining, link, membership, messages, segments, token
+from groupcomm.wire import control, horizon, joining, link, membership, messages, segments, token
 from groupcomm.wire.bundle import MAX_GROUPS, BundleKind
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
@@ -175,6 +175,9 @@ def test_sizes() -> None:
         "bytes of a packet that passes every path": view.SAFE_PACKET_BYTES,
         "daemons of a view": view.MAX_DAEMONS,
         "rings of a view": view.MAX_RINGS,
+        "rings of a view without the feature `crowds`": view.PLAIN_RINGS,
+        "notices in a HORIZON packet": horizon.MOST_NOTICES,
+        "streams in a notice of this release": horizon.MOST_HELD,
         "parts of a control message": control.MAX_PARTS,
         "requests in a token": token.MAX_REQUESTS,
         "ranges in an ACK": link.MAX_ACK_RANGES,

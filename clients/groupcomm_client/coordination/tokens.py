@@ -18,10 +18,10 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import DaemonView, GroupView
 from groupcomm_client.events import Received
 
-COUNTER_BITS: Final = 54
-"""Of the view's counter, and of the time: microseconds of physical time until the year 2540."""
+COUNTER_BITS: Final = 53
+"""Of the view's counter, and of the time: microseconds of physical time until the year 2255."""
 
-RING_BITS: Final = 6
+RING_BITS: Final = 8
 BUNDLE_BITS: Final = 12
 """More bundles than one packet can have."""
 

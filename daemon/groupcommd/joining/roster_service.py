@@ -28,7 +28,8 @@ from groupcomm.config.roster import (
     SetLinks,
 )
 from groupcomm.config.site_links import SitePair, pair_of_sites
-from groupcomm.config.versions import HOST_NAMES, INVITATIONS, VOTES
+from groupcomm.config.versions import CROWDS, HOST_NAMES, INVITATIONS, VOTES
+from groupcomm.config.view import PLAIN_RINGS
 from groupcomm.config.votes import MAX_VOTES, Policy, SetPolicy, SetVotes
 from groupcomm.engine import ChangeRoster, DaemonCore, Status
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
@@ -177,8 +178,11 @@ class RosterService:
         if isinstance(wanted, _Invite):
             self._check_readers(status, INVITATIONS, "invitations")
             token, change = self._invite(wanted)
+            self._check_sites(status, change.invitation.site)
         else:
             change = self._change(wanted)
+        if isinstance(change, AddDaemon):
+            self._check_sites(status, change.site)
         self._core.command(ChangeRoster(change=change, forced=wanted.force))
         _log.info(
             "all daemons are asked to change the roster: %s%s",
@@ -189,6 +193,12 @@ class RosterService:
         if token is None:
             return answer
         return {**answer, "token": token.encode(), "invitation": token.id.hex()}
+
+    def _check_sites(self, status: Status, site: str) -> None:
+        """Raise LocalProtocolError if a daemon of the view cannot have so many sites."""
+        sites = self.config.core.roster.sites
+        if site not in sites and len(sites) >= PLAIN_RINGS:
+            self._check_readers(status, CROWDS, f"more than {PLAIN_RINGS} sites")
 
     def _check_readers(self, status: Status, feature: int, what: str) -> None:
         """Raise LocalProtocolError if a daemon of the view cannot read a part of a roster."""

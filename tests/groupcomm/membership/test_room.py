@@ -1,14 +1,17 @@
 """Rings that do not fit into one view: who is left out, and when a view is sought again."""
 
+from collections.abc import Iterable
 from itertools import combinations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import MAX_RINGS, Incarnation
+from groupcomm.config.versions import CROWDS, SPOKEN, Versions
+from groupcomm.config.view import MAX_RINGS, PLAIN_RINGS, Incarnation
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.agreement import Agreement
 from groupcomm.membership.proposal import component, make_view, propose
@@ -30,13 +33,17 @@ def mutual_of(names: list[str], cut: set[frozenset[str]]) -> dict[int, frozenset
     }
 
 
+def spoken(numbers: Iterable[int]) -> dict[int, Versions]:
+    return dict.fromkeys(numbers, SPOKEN)
+
+
 def groups_of(sites: list[str], most: int, *cut: str) -> list[str]:
     """Return the groups of daemons with names of one letter."""
     names = sorted("".join(sites))
     config = CoreConfig(sites=tuple(map(tuple, sites)), most_rings=most)
     mutual = mutual_of(names, set(map(frozenset, cut)))
     by_number = {daemon_number(name): name for name in names}
-    found = Room(config).groups(set(by_number), mutual, by_number)
+    found = Room(config).groups(set(by_number), mutual, by_number, spoken(by_number))
     return ["".join(sorted(by_number[number] for number in group)) for group in found]
 
 
@@ -73,7 +80,7 @@ def test_groups_are_views_that_fit_the_same_for_all_and_none_that_fits_is_split(
     config = CoreConfig(sites=tuple(sites), most_rings=most)
     members = component(mutual, daemon_number(names[0]))
     joins = {n: structs.replace(join_of("a", 1), name=by_number[n]) for n in members}
-    groups = Room(config).groups(members, mutual, by_number)
+    groups = Room(config).groups(members, mutual, by_number, spoken(by_number))
     assert sorted(n for group in groups for n in group) == sorted(members)
     for group in groups:
         starts = {number: (Incarnation(1, number), 1) for number in group}
@@ -90,15 +97,30 @@ def test_groups_are_views_that_fit_the_same_for_all_and_none_that_fits_is_split(
 
 def test_one_cut_inside_one_of_the_most_sites_leaves_one_daemon_out() -> None:
     """A legal cluster: as many sites as a view has rings."""
-    names = [f"d{number:02}" for number in range(MAX_RINGS + 1)]
+    names = [f"d{number:03}" for number in range(MAX_RINGS + 1)]
     config = CoreConfig(sites=((names[0], names[1]), *((name,) for name in names[2:])))
     mutual = mutual_of(names, {frozenset(names[:2])})
     by_number = {daemon_number(name): name for name in names}
-    first, second = Room(config).groups(set(by_number), mutual, by_number)
+    room = Room(config)
+    first, second = room.groups(set(by_number), mutual, by_number, spoken(by_number))
     assert [by_number[number] for number in second] == [names[-1]]
     joins = {n: structs.replace(join_of("a", 1), name=by_number[n]) for n in first}
     view = make_view(config, propose({n: (Incarnation(1, n), 1) for n in first}, mutual), joins)
     assert len(view.rings) == MAX_RINGS
+
+
+def test_with_a_daemon_of_an_earlier_release_fewer_rings_fit() -> None:
+    """It refuses packets with more."""
+    names = [f"d{number:03}" for number in range(PLAIN_RINGS + 1)]
+    room = Room(CoreConfig(sites=tuple((name,) for name in names)))
+    mutual = mutual_of(names, set())
+    by_number = {daemon_number(name): name for name in names}
+    versions = spoken(by_number)
+    assert room.groups(set(by_number), mutual, by_number, versions) == [frozenset(by_number)]
+    versions[daemon_number(names[0])] = attrs.evolve(SPOKEN, features=SPOKEN.features & ~CROWDS)
+    first, second = room.groups(set(by_number), mutual, by_number, versions)
+    assert len(first) == PLAIN_RINGS
+    assert [by_number[number] for number in second] == [names[-1]]
 
 
 def test_a_proposal_of_another_daemon_with_too_many_rings_is_refused() -> None:

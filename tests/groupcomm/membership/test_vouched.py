@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from groupcomm.config.core import Timing
-from groupcomm.config.versions import SITE_BEACONS, SPOKEN
+from groupcomm.config.versions import CROWDS, SPOKEN
 from groupcomm.config.view import Incarnation
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.reservation import SLOW_S
@@ -24,7 +24,7 @@ def in_view(*sites: str, old: str = "") -> Stage:
     """All daemons in one view that has stood for so long that nobody else is heard any more."""
     stage = Stage(*(sites or SITES), timing=FAR, crowd=True)
     for name in old:
-        features = SPOKEN.features & ~SITE_BEACONS
+        features = SPOKEN.features & ~CROWDS
         stage.configs[name] = attrs.evolve(
             stage.config, versions=attrs.evolve(SPOKEN, features=features)
         )

@@ -7,7 +7,7 @@ import attrs
 from groupcomm.config.core import CoreConfig
 from groupcomm.ring.counts import RingCounts
 from groupcomm.ring.horizon_notices import NEAR_S, REPEATS, HoldingsReport, NoticeSchedule
-from groupcomm.wire.horizon import decode_horizon_untrusted
+from groupcomm.wire.horizon import MOST_HELD, decode_horizon_untrusted
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.ring.harness import Daemon, kinds, make_view
 
@@ -152,3 +152,32 @@ def test_a_horizon_that_is_announced_is_a_promise() -> None:
 
 def test_nothing_is_counted_at_first() -> None:
     assert attrs.astuple(RingCounts()) == (0,) * 6
+
+
+def test_all_numbers_of_many_rings_take_several_notices_one_after_another() -> None:
+    rings = 2 * MOST_HELD + 1
+    report, held = HoldingsReport(rings, 1.0), [7] * rings
+    parts = [report.pop_next(held, 5.0) for _ in range(3)]
+    assert [len(part) for part in parts] == [MOST_HELD, MOST_HELD, 1]
+    assert [each for part in parts for each in part] == list(enumerate(held))
+    changed = report.pop_next(held, 5.5)
+    assert len(changed) == MOST_HELD, "each is new, and goes into three notices besides"
+    for _ in range(20):
+        report.pop_next(held, 5.9)
+    assert report.pop_next(held, 5.9) == []
+    assert report.pop_next(held, 6.0) == list(enumerate(held))[:MOST_HELD]
+
+
+def test_of_many_numbers_that_change_all_the_time_each_is_reported_in_its_turn() -> None:
+    rings = 2 * MOST_HELD + 22
+    report = HoldingsReport(rings, 1000.0)
+    for _ in range(3):
+        report.pop_next([0] * rings, 5.0)
+    seen = [0] * rings
+    for number in range(1, 31):
+        told = report.pop_next([number] * rings, 6.0)
+        assert len(told) == MOST_HELD
+        assert told == sorted(told)
+        for ring, _ in told:
+            seen[ring] += 1
+    assert max(seen) - min(seen) <= 1

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from groupcomm.config.core import Timing
-from groupcomm.config.versions import SITE_BEACONS, SPOKEN
+from groupcomm.config.versions import CROWDS, SPOKEN
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.cluster import host
@@ -215,7 +215,7 @@ def test_a_far_daemon_that_leaves_is_told_to_all_at_once() -> None:
 def test_a_daemon_of_an_earlier_release_gets_beacons_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    earlier = attrs.evolve(SPOKEN, features=SPOKEN.features & ~SITE_BEACONS)
+    earlier = attrs.evolve(SPOKEN, features=SPOKEN.features & ~CROWDS)
     usual = host.SimulatedHost.config_of
 
     def config_of(self: host.SimulatedHost, name: str, agreed: object) -> object:

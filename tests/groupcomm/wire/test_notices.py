@@ -12,6 +12,7 @@ from msgspec import structs
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.horizon import (
+    MOST_NOTICES,
     HorizonNotice,
     HorizonPacket,
     add_targets,
@@ -141,21 +142,20 @@ def test_a_horizon_notice_tells_one_number_a_ring_at_most() -> None:
         (notice,) = decode_horizon_untrusted(horizons(promise(0, held))).notices
         assert notice.held == held
         assert notice.held_of(MAX_RINGS - 1) == dict(held).get(MAX_RINGS - 1, 0)
-    for count in (MAX_RINGS + 1, 127, 128, 255):
-        with pytest.raises(BadDatagram, match="count"):
-            decode_horizon_untrusted(empty[:-1] + bytes((count,)) + bytes(9 * count))
+    with pytest.raises(BadDatagram, match="count"):
+        decode_horizon_untrusted(empty[:-1] + bytes((MAX_RINGS,)) + bytes(9 * MAX_RINGS - 1))
     for held in ([(1, 5), (1, 6)], [(2, 5), (1, 6)]):
         with pytest.raises(BadDatagram, match="range"):
             decode_horizon_untrusted(horizons(promise(0, held)))
 
 
 def test_a_packet_has_notices_of_all_rings_at_most_and_one_of_each() -> None:
-    for count in (1, 2 * MAX_RINGS):
+    for count in (1, MOST_NOTICES):
         packet = horizons(*(promise(ring, []) for ring in range(count)))
         assert [notice.ring for notice in decode_horizon_untrusted(packet).notices] == [
             *range(count)
         ]
-    for count in (0, 2 * MAX_RINGS + 1):
+    for count in (0, MOST_NOTICES + 1, 255):
         with pytest.raises(BadDatagram, match="count"):
             decode_horizon_untrusted(horizons(*(promise(ring, []) for ring in range(count))))
     for rings in ((1, 1), (2, 1)):
