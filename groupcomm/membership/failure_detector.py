@@ -258,13 +258,15 @@ class FailureDetector:
         since = self.fresh_since(now)
         mutual = origin.join.heard if kind == ControlKind.REPAIR and origin.join else None
         anybody = kind in (ControlKind.SETTINGS, ControlKind.ROSTER)
-        if (origin.differs and not anybody) or self.vouched.leaves_to_ends(origin.number):
+        leaves = self.vouched.leaves_to_ends(origin.number)
+        if (leaves or origin.differs) and not anybody:
             return []
         return [
             number
             for number, peer in self.peers.items()
             if number in self.listed
             and number not in (origin.number, sender)
+            and not (leaves and self.vouched.is_member(number))
             and (anybody or not peer.differs)
             and peer.heard_at >= since
             and not (peer.hears(origin.key, since) and (mutual is None or peer.key in mutual))

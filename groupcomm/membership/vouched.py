@@ -161,8 +161,13 @@ class Vouched:
         """Return whether a daemon is in the view, and gets no beacon of this one."""
         return self.is_used and number in self._members and number not in self._near
 
+    def is_member(self, number: int) -> bool:
+        """Return whether another daemon is in the view."""
+        return number in self._members
+
     def leaves_to_ends(self, number: int) -> bool:
-        """Return whether the ends of links pass on the messages of a daemon, and not this one.
+        """Return whether the ends of links pass on a daemon's messages to members, and not this
+        one.
 
         The lists of the daemons heard say nothing about paths that no beacon takes.
         """

@@ -13,7 +13,7 @@ from groupcomm.membership.reservation import SLOW_S
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.membership.vouched import MOST_ROUNDS, beside, rounds_of
 from groupcomm.wire.membership import Beacon, ControlKind, Leave
-from tests.groupcomm.membership.stage import NUMBERS, Stage, packet_of
+from tests.groupcomm.membership.stage import NUMBERS, Stage, join_of, packet_of
 
 FAR = Timing(longest_delay_s=0.04)
 SITES = ("ab", "cd", "ef")
@@ -163,3 +163,61 @@ def test_a_daemon_outside_gets_each_beacon_of_the_first_of_a_ring_and_few_of_the
     stage.run(8 * FAR.beacon_interval_s)
     said = [a for a, b in stage.said(Beacon, count) if b == "f"]
     assert {name: said.count(name) for name in "abcd"} == {"a": 8, "b": 1, "c": 8, "d": 1}
+
+
+@pytest.mark.parametrize(("name", "passes_on"), [("a", True), ("b", False)])
+def test_only_ends_of_links_pass_on_to_members_what_far_members_say(
+    name: str, *, passes_on: bool
+) -> None:
+    """No list of the daemons heard names them, so each of a site would tell all others of it."""
+    stage = in_view()
+    machine = stage.daemons[name].machine
+    machine.on_control(packet_of("f", Leave(), 10**5), NUMBERS["f"], stage.now)
+    origins = {packet.origin for _, packet in stage.daemons[name].taken()}
+    assert (NUMBERS["f"] in origins) == passes_on
+
+
+def test_what_a_far_member_says_of_its_settings_is_passed_on_to_a_daemon_outside() -> None:
+    stage = in_view()
+    stage.mute.add("f")
+    stage.run(2.0)
+    b, d = stage.daemons["b"], NUMBERS["d"]
+    assert b.machine.on_datagram(NUMBERS["f"], stage.daemons["f"].start.incarnation, stage.now)
+    detector = detector_of(stage, "b")
+    assert NUMBERS["f"] in detector.pass_on_targets(
+        detector.peers[d], d, ControlKind.SETTINGS, stage.now
+    )
+    assert detector.pass_on_targets(detector.peers[d], d, ControlKind.JOIN, stage.now) == []
+
+
+def test_a_partner_that_hears_nobody_yet_does_not_say_that_a_member_is_gone() -> None:
+    """It stood still, perhaps, and has joined before it has heard anybody."""
+    stage = in_view()
+    a = stage.daemons["a"].machine
+    stage.mute |= {"e", "f"}
+    a.gather(GatherReason.MEMBER_GATHERS, stage.now)
+    began = stage.now
+    stage.say("e", "a", join_of("e", 9, hears="e"))
+    stage.run(0.001)
+    assert a.peers[NUMBERS["f"]].vouched_at == began
+    stage.say("e", "a", join_of("e", 9, hears="a"))
+    stage.run(0.01)
+    assert a.peers[NUMBERS["f"]].vouched_at == -inf
+
+
+def test_a_join_that_came_while_the_view_stood_is_passed_on_once_it_has_ended() -> None:
+    """To b, which does not hear c: a is the one that can tell it."""
+    stage = in_view()
+    c = stage.daemons["c"].machine
+    c.gather(GatherReason.TOKEN_LOST, stage.now)
+    join = packet_of("c", stage.fill_in(c._own_join.latest), c.flood.sequence)
+    a = stage.daemons["a"]
+    assert a.machine.on_datagram(NUMBERS["c"], stage.daemons["c"].start.incarnation, stage.now)
+    a.machine.on_control(join, NUMBERS["c"], stage.now)
+    assert a.machine.state is MembershipState.GATHER
+    assert NUMBERS["c"] not in {packet.origin for _, packet in a.taken()}
+    stage.now += FAR.longest_delay_s + FAR.repeat_s
+    for name in "bc":
+        stage.hear("a", name, packet_of(name, Leave(), 1))  # of the past, but both are heard
+    a.machine.step(stage.now)
+    assert NUMBERS["c"] in {packet.origin for _, packet in a.taken()}

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Final
 
 from groupcomm.level import LEVELS
+from tests.costs.idle import FAMILIES
 from tests.verification.campaigns.peers.bare_relays import BareClient
 from tests.verification.campaigns.peers.peer import Client
 from tests.verification.campaigns.peers.spread import SpreadClient
@@ -20,7 +21,15 @@ from tests.verification.campaigns.performance.parts import (
 )
 from tests.verification.campaigns.performance.records import Cell, Data, NotMeasured, Recorded
 from tests.verification.campaigns.performance.text import NONE, amount, ratio, sentence, table
-from tests.verification.campaigns.performance.virtual import BETWEEN, RATE, RATES, SHAPES
+from tests.verification.campaigns.performance.virtual import (
+    BEACONS,
+    BETWEEN,
+    RATE,
+    RATES,
+    SHAPES,
+    crowd_name,
+    growth_of,
+)
 
 Block = Callable[[], str]
 
@@ -56,6 +65,7 @@ def blocks(data: Data) -> Mapping[str, Block]:
         "work-rates": partial(work_rates, data),
         "groups": partial(groups, data),
         "growth": partial(growth, data),
+        "crowds": partial(crowds, data),
         "many-groups": partial(many_groups, data),
         "many-programs": partial(many_programs, data),
         "forms": partial(forms, data),
@@ -82,6 +92,8 @@ PICTURES: Final = {
     "brokers": "Messages a second through one daemon or server: groupcomm, NATS, Redis, ZeroMQ",
     "growth": "Datagrams a message, and those an idle daemon receives a second, by sites and"
     " daemons",
+    "crowds": "Datagrams and bytes that an idle daemon of a large cluster receives a second, with"
+    " beacons to all and to partners",
 }
 """The texts of the pictures, for readers who do not see them."""
 
@@ -470,6 +482,38 @@ def growth(data: Data) -> str:
     )
     head = "Sites 20 ms apart, each linked to each; a member at each daemon, one sender of 50"
     head += " AGREED messages of 200 bytes a second."
+    return f"{head}\n\n{table(columns, rows)}{_notes(part, exact=True)}"
+
+
+def crowds(data: Data) -> str:
+    """Return what an idle daemon of a large cluster receives, and how that grows."""
+    part = data["crowds"]
+    rows = []
+    for family, shapes in FAMILIES.items():
+        fits = []
+        for beacons in BEACONS:
+            found = [part.median(crowd_name(*shape), beacons, "datagrams") for shape in shapes]
+            known = [value for value in found if value is not None]
+            fits.append(amount(growth_of(family, known) if len(known) == len(found) else None))
+        for shape in shapes:
+            name = crowd_name(*shape)
+            row = [part.median(name, beacons, "datagrams") for beacons in BEACONS]
+            row += [part.median(name, beacons, "kbytes") for beacons in BEACONS]
+            row.append(part.median(name, "to partners", "most"))
+            rows.append([name, *map(amount, row), *fits])
+    columns = (
+        "cluster",
+        "datagrams/s, beacons to all",
+        "to partners",
+        "kB/s, beacons to all",
+        "to partners",
+        "datagrams/s of the busiest",
+        "exponent, beacons to all",
+        "to partners",
+    )
+    head = "What a daemon receives while nothing happens, on average; sites 20 ms apart, each"
+    head += " linked to each. The exponents are those of the number of daemons, fitted to the"
+    head += " datagrams of all clusters that grow alike."
     return f"{head}\n\n{table(columns, rows)}{_notes(part, exact=True)}"
 
 

@@ -1,14 +1,22 @@
 """Charts of the figures as files: pictures with their own ground, for light and dark pages."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from groupcomm.level import LEVELS
 from groupcomm_tools.pages.bar_chart import WIDTH, Bar, Chart, Line, draw
+from tests.costs.idle import FAMILIES
 from tests.verification.campaigns.performance import text
 from tests.verification.campaigns.performance.parts import LONE_LOAD, OURS, SINGLY
 from tests.verification.campaigns.performance.records import Cell, Data, Recorded
-from tests.verification.campaigns.performance.virtual import BETWEEN, RATE, SHAPES
+from tests.verification.campaigns.performance.virtual import (
+    BEACONS,
+    BETWEEN,
+    RATE,
+    SHAPES,
+    crowd_name,
+)
 
 STYLE: Final = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1f2933; --soft: #52606d; --line: #e1e5ea;
@@ -147,11 +155,25 @@ def growth(data: Data) -> Chart:
     return Chart(title="Cost by the number of sites and daemons", panels=panels, lines=lines)
 
 
+def crowds(data: Data) -> Chart:
+    """Return what an idle daemon of a large cluster receives, before and now."""
+    part = data["crowds"]
+    lines = []
+    for shape in chain(*FAMILIES.values()):
+        for series, beacons in enumerate(BEACONS):
+            cell = part.cell(crowd_name(*shape), beacons)
+            cells = [_bar(cell, name, 1 - series) for name in ("datagrams", "kbytes")]
+            lines.append(Line(label=f"{crowd_name(*shape)}, {beacons}", cells=cells))
+    panels = ["idle: a daemon receives datagrams/s", "kB/s"]
+    return Chart(title="Idle traffic of large clusters", panels=panels, lines=lines)
+
+
 FIGURES: Final[dict[str, Callable[[Data], Chart]]] = {
     "levels": levels,
     "work": work,
     "total": total,
     "brokers": brokers,
     "growth": growth,
+    "crowds": crowds,
 }
 """The charts, by the names of their files in docs/figures."""

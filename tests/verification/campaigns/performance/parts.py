@@ -401,4 +401,5 @@ def _virtual() -> list[Part]:
         ),
         Part(name="groups", title="the number of groups", runs=runs(virtual.groups()), exact=True),
         Part(name="growth", title="daemons and sites", runs=runs(virtual.growth()), exact=True),
+        Part(name="crowds", title="large idle clusters", runs=runs(virtual.crowds()), exact=True),
     ]

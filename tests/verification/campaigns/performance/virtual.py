@@ -1,16 +1,18 @@
 """Figures in virtual time: exact, and the same on each machine with the same release of Python."""
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
 import attrs
 
 from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm_tools.plan.figures import figures_of
 from groupcomm_tools.plan.measure import measure as measure_plan
 from groupcomm_tools.plan.topology import read_topology, with_daemons, with_sites
+from tests.costs.idle import FAMILIES, Earlier, exponent, idle
 from tests.costs.measure import Load, measure
 from tests.groupcomm.sim.stopwatch import delays_after_silence, delays_of
 
@@ -81,6 +83,33 @@ def growth() -> Iterator[Exact]:
     for sites, daemons in SHAPES:
         site = f"{sites} site{'s' * (sites > 1)}"
         yield f"{daemons} daemons", site, partial(_grown, sites, daemons)
+
+
+BEACONS: Final[dict[str, type[Cluster]]] = {"to all": Earlier, "to partners": Cluster}
+"""How daemons send beacons: as they did before, and as they do."""
+
+
+def crowd_name(sites: int, each: int) -> str:
+    """Return the name of a large cluster."""
+    return f"{sites} site{'s' * (sites > 1)} of {each}"
+
+
+def crowds() -> Iterator[Exact]:
+    """Yield idle large clusters, which grow in several ways."""
+    for shapes in FAMILIES.values():
+        for shape in shapes:
+            for beacons, kind in BEACONS.items():
+                yield crowd_name(*shape), beacons, partial(_idle, *shape, kind)
+
+
+def growth_of(family: str, costs: Sequence[float]) -> float:
+    """Return with which power of the number of daemons costs of a family grow."""
+    return exponent([sites * each for sites, each in FAMILIES[family]], costs)
+
+
+def _idle(sites: int, each: int, kind: type[Cluster]) -> Found:
+    found = idle(sites, each, kind=kind)
+    return {"datagrams": found.datagrams, "kbytes": found.bytes / 1000, "most": found.most}
 
 
 def _cost(load: Load) -> Found:
