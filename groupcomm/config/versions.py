@@ -49,6 +49,12 @@ class Versions:
         needed = CARRIED | PAUSES
         return self.features & needed == needed
 
+    @property
+    def has_local_safe(self) -> bool:
+        """Return whether SAFE messages may be local, as AGREED ones are."""
+        needed = LOCALITY | LOCAL_SAFE
+        return self.features & needed == needed
+
     def meets(self, other: "Versions") -> bool:
         """Return whether both ranges have a version in common."""
         return max(self.lowest, other.lowest) <= min(self.highest, other.highest)
@@ -103,6 +109,9 @@ LINES: Final = 1 << 10
 PAUSES: Final = 1 << 11
 """The feature of daemons that know joins which need a quorum (docs/minority.md)."""
 
+LOCAL_SAFE: Final = 1 << 12
+"""The feature of daemons that report what they can deliver, by which SAFE messages are local."""
+
 CROWDS: Final = 1 << 13
 """The feature of daemons that send beacons to partners only (membership/vouched.py), and can be in
 views of more than 64 rings."""
@@ -120,6 +129,7 @@ FEATURES: Final[Mapping[int, str]] = {
     ADDRESSED: "addressed",
     LINES: "lines",
     PAUSES: "pauses",
+    LOCAL_SAFE: "local-safe",
     CROWDS: "crowds",
 }
 """The names of features, by their bits."""

@@ -93,6 +93,8 @@ class View:
             highest, and the features that all have, which it uses, too.
         key: 16 bytes that name this view in packets.
         ring_of: for each daemon the index of its ring.
+        reports_deliverable: whether its daemons report up to where they can deliver their ring's
+            stream.
     """
 
     id: ViewId
@@ -107,6 +109,7 @@ class View:
     versions: Versions = attrs.field(factory=Versions)
     key: bytes = attrs.field(init=False, repr=False)
     ring_of: tuple[int, ...] = attrs.field(init=False, repr=False)
+    reports_deliverable: bool = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         names = [daemon.name for daemon in self.daemons]
@@ -130,6 +133,8 @@ class View:
             for index in members:
                 rings[index] = ring
         object.__setattr__(self, "ring_of", tuple(rings))
+        reports = len(self.rings) > 1 and self.versions.has_local_safe
+        object.__setattr__(self, "reports_deliverable", reports)
         self._check_links()
         daemons = _tuple_text([_daemon_text(daemon) for daemon in self.daemons])
         text = f"{self.id}|{daemons}|{self.rings}|{self.links}"

@@ -69,7 +69,8 @@ def check_token(token: Token, view: View, ring: int) -> None:
         raise ProtocolViolation(
             "token", f"a token of ring {token.ring}, last sender {token.last_sender}"
         )
-    if len(token.rows) != len(members) or len(token.rows[0].held) != rings:
+    columns = rings + view.reports_deliverable
+    if len(token.rows) != len(members) or len(token.rows[0].held) != columns:
         raise ProtocolViolation(
             "token", f"{len(token.rows)} rows for {len(members)} daemons, or short ones"
         )
@@ -89,6 +90,8 @@ def check_rest(notice: RestNotice, view: View) -> None:
             "rest",
             f"holder {notice.holder} with {len(notice.frontiers)} frontiers: the ring is {members}",
         )
+    if (notice.deliverable is not None) != view.reports_deliverable:
+        raise ProtocolViolation("rest", "a number more, or less, than this view has")
 
 
 def check_held(notice: HeldNotice, view: View) -> None:
@@ -138,7 +141,16 @@ class Plausibility:
         latest: the latest time that can be true.
     """
 
-    __slots__ = ("_admission", "_blocks", "_latest", "_own_ring", "_place", "_ring", "_streams")
+    __slots__ = (
+        "_admission",
+        "_blocks",
+        "_deliverable",
+        "_latest",
+        "_own_ring",
+        "_place",
+        "_ring",
+        "_streams",
+    )
 
     def __init__(
         self, view: View, me: int, ring: Ring, delivery: Delivery, latest: LatestTime
@@ -147,7 +159,8 @@ class Plausibility:
         self._place = view.rings[self._own_ring].index(me)
         self._ring = ring
         self._streams = delivery.streams
-        self._admission, self._blocks = delivery.order.admission, delivery.order.blocks
+        order, self._deliverable = delivery.order, delivery.order.deliverable
+        self._admission, self._blocks = order.admission, order.blocks
         self._latest = latest
 
     # ---- the token ----
@@ -168,8 +181,10 @@ class Plausibility:
             )
         row = token.rows[self._place]
         more = False
-        for told, stream in zip(row.held, self._streams, strict=True):
+        for told, stream in zip(row.held, self._streams, strict=False):
             more |= told > stream.held
+        if self._deliverable.is_reported:
+            more |= row.held[-1] > self._deliverable.own
         if more or row.frontier > self._blocks.least:
             raise Contradiction(
                 "token", "it holds a row of this daemon that this daemon did not write"
@@ -185,11 +200,14 @@ class Plausibility:
             if row.frontier > self._latest.limit:
                 self._latest.check(row.frontier)
             sent += row.sent
-            if row.held[ring] > last:
+            most = row.held[ring]
+            if self._deliverable.is_reported:
+                most = max(most, row.held[-1])
+            if most > last:
                 raise ProtocolViolation(
-                    "token", f"a daemon holds {row.held[ring]}, and {last} is the last number"
+                    "token", f"a daemon holds {most}, and {last} is the last number"
                 )
-            for stream, held in zip(self._streams, row.held, strict=True):
+            for stream, held in zip(self._streams, row.held, strict=False):
                 if held > stream.held + MAX_AHEAD:
                     raise too_far("token", held, stream)
         if sent != token.burst:
@@ -227,6 +245,8 @@ class Plausibility:
             )
         if notice.frontiers[self._place] > self._blocks.least:
             raise Contradiction("rest", "it names a frontier of this daemon that it never reported")
+        if notice.deliverable is not None and notice.deliverable > self._deliverable.own:
+            raise Contradiction("rest", "all are said to be able to deliver what is not so here")
         if self._ring.state is not TokenState.AWAY and notice.hop > self._ring.monitor.hop:
             raise Contradiction("rest", f"a token of hop {notice.hop} rests, and the token is here")
         self._admission.check_horizon(notice.ring, notice.horizon, notice.last)

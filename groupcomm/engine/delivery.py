@@ -224,10 +224,14 @@ class Delivery:
     def _begin_locality(self, view: View, me: int) -> None:
         ring = view.rings[view.ring_of[me]]
         names = [daemon.name for daemon in view.daemons]
-        self._ring_table = RingTable(ring, names, safe=False)
-        self.order.begin_local(self._own.ring, self._alone)
+        safe = view.reports_deliverable
+        self._ring_table = RingTable(ring, names, safe=safe)
+        self.order.begin_local(self._own.ring, self._alone, self._on_risen if safe else None)
         if ring[0] == me:
             self.marks = Marks(ring, names, self._sessions.backlog.append_first, view.clock)
+
+    def _on_risen(self) -> None:
+        self.moved = True
 
     @property
     def reported(self) -> FrontierSource:
@@ -313,7 +317,7 @@ class Delivery:
             self._followed += 1
             packet = self._own.packets[self._followed]
             wait = self._ring_table.classify(packet)
-            self.order.follow(packet, None if wait is None else wait.stamp)
+            self.order.follow(packet, *(wait or (None, 0)))
 
     def originate(self, packet: DataPacket) -> None:
         """Enter a packet that was numbered here, and note its bundles that are waited for."""

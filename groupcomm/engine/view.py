@@ -110,6 +110,7 @@ class ViewState:
         view_change: ends the view once it is frozen.
         safe_waits: tells whether SAFE packets wait between two stamps; see Order.
         blocks: what this daemon reports of the horizons of the rings; see RingContext.
+        deliverable: what the ring can deliver; see RingContext.
         deadline: the time at which `step` is due; inf once the view is frozen.
         key: the view's key.
         several: whether it has several rings, and so links.
@@ -157,6 +158,7 @@ class ViewState:
         self.streams = self.delivery.streams
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, self.delivery.reported
+        self.deliverable = order.deliverable
         self._deferred = DeferredHeaders(self.key, self.streams[self._own_ring], view.packet_limit)
         self.delays_us = view.delays_us
         self._usable = view.links
@@ -538,7 +540,7 @@ class ViewState:
 
     def _note_use(self, packet: DataPacket) -> None:
         """Have notices sent often while the agreed order is used or frontiers are waited for."""
-        if packet.wait is not None:
+        if packet.wait is not None and not packet.safe:
             return  # its ring delivers it alone, and nobody waits for a promise
         hurried = packet.time in self.delivery.order.hurried
         if self._waiting is not None:

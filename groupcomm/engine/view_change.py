@@ -59,6 +59,7 @@ class ViewChange:
     """
 
     __slots__ = (
+        "_deliverable",
         "_delivery",
         "_forwarding",
         "_me",
@@ -79,6 +80,7 @@ class ViewChange:
         self._reception = reception
         self._forwarding = forwarding
         self._plan: DeliveryPlan | None = None
+        self._deliverable = [0] * len(view.rings)  # as others have reported; see RecoveredSet
         self.obligation: frozenset[int] = frozenset()
 
     # ---- holdings ----
@@ -99,16 +101,27 @@ class ViewChange:
         """Return the holdings of the view that this daemon reports to others."""
         order = self._delivery.order
         most_spans, most_notices = most_reported(len(self._view.rings))
+        deliverable = self._known_deliverable(self._deliverable)
         holdings = tuple(
             Holding(
                 forgotten=stream.forgotten,
                 spans=tuple(_spans(stream)[:most_spans]),
-                notices=tuple(order.blocks.notices(stream.ring)[:most_notices]),
+                notices=(*((number, 0),) * (number > 0), *order.blocks.notices(stream.ring))[
+                    :most_notices
+                ],
                 frontier=order.frontiers.values[stream.ring],
             )
-            for stream in self._delivery.streams
+            for stream, number in zip(self._delivery.streams, deliverable, strict=True)
         )
         return Past(self._view.key, holdings, tuple(sorted(self.obligation)))
+
+    def _known_deliverable(self, others: list[int]) -> list[int]:
+        """Return for each ring up to where all its daemons can deliver its stream: what is known
+        here of the own ring, and what others have reported."""
+        known, deliverable = others.copy(), self._delivery.order.deliverable
+        if deliverable.is_reported:
+            known[self._own_ring] = max(known[self._own_ring], deliverable.ring)
+        return known
 
     @property
     def clock(self) -> int:
@@ -140,6 +153,10 @@ class ViewChange:
             for upto, value in recovered_set.notices[ring]:
                 self._delivery.receive_horizon(ring, value, upto)
             order.frontiers.raise_to(ring, recovered_set.frontiers[ring])
+        self._deliverable = self._united_deliverable(recovered_set)
+
+    def _united_deliverable(self, recovered_set: RecoveredSet) -> list[int]:
+        return self._known_deliverable(list(map(max, self._deliverable, recovered_set.deliverable)))
 
     def is_plausible(self, past: Past) -> bool:
         """Return whether the holdings that another member reports can be true.
@@ -196,7 +213,8 @@ class ViewChange:
         boundary = find_boundary(packets, limits)
         walk = RecoveryWalk(limits, self._delivery.order.resolve)
         if boundary is not None and self._delivery.order.local is not None:
-            walk.early = EarlyPart(boundary, self._own_ring, limits.prefix)
+            deliverable = limits.deliverable[self._own_ring]
+            walk.early = EarlyPart(boundary, self._own_ring, limits.prefix, deliverable)
         plan = DeliveryPlan([], [], boundary)
         sound = True
         for packet in packets:
@@ -231,6 +249,7 @@ class ViewChange:
             horizon=min(horizons),
             frontier=min(map(max, order.frontiers.values, recovered_set.frontiers)),
             obligation=transitional_members | recovered_set.obligation,
+            deliverable=self._united_deliverable(recovered_set),
         )
 
     def _packets(self, recovered_set: RecoveredSet) -> list[DataPacket]:

@@ -117,7 +117,8 @@ class DeferredHeaders:
                 headers = []
             if not headers:
                 first, size, alone = number, 0, True
-            alone &= packet.wait is not None or not packet.in_agreed_order
+            local = packet.wait is not None and not packet.safe  # others wait behind a SAFE header
+            alone &= local or not packet.in_agreed_order
             headers.append(header)
             size += len(header) + HEADER_EXTRA_BYTES
         if headers:

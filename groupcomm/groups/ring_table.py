@@ -4,7 +4,8 @@ Pure. It follows the stream of one ring, packet by packet in the order of number
 agreed order: so all daemons of the ring have the same table at the same number. A packet is *local*
 if other rings may send to none of its receivers. It waits for earlier packets that concern one of
 them, or are of its session; *marks* say up to where, for a group, a private name or a session: a
-stamp that the global order has to reach, and a number that the whole ring has to hold.
+stamp that the global order has to reach, and a number up to which the whole ring has to be able to
+deliver.
 
 A mark may say too much and never too little. A packet costs O(groups that share members with its
 own), a join or leave O(groups of its session).
@@ -40,7 +41,7 @@ class Wait(NamedTuple):
 
     Attributes:
         stamp: the global order has delivered the packet with this stamp, and so all below.
-        number: the whole ring holds its stream up to here; only for SAFE.
+        number: all daemons of the ring can deliver its stream up to here; only for SAFE.
     """
 
     stamp: Stamp = Stamp(0, 0)
@@ -75,6 +76,7 @@ class RingTable:
     __slots__ = (
         "_daemons",
         "_highest",
+        "_last_safe",
         "_marks",
         "_members",
         "_names",
@@ -95,6 +97,7 @@ class RingTable:
             safe: whether SAFE packets may be local, too.
         """
         self._highest = _SAFE if safe else _AGREED
+        self._last_safe = 0  # the number of the last local SAFE packet
         self._daemons = frozenset(daemons)
         self._names = names
         self._sessions: dict[Key, _Session] = {}
@@ -218,7 +221,7 @@ class RingTable:
             if bundle.kind == _WIDE:
                 self.widen(bundle.groups[0])
         self._note_causes(packet)
-        if agreed and all(map(self._is_local, agreed)):
+        if agreed and all(map(self._is_local, agreed)) and (packet.local_only or not packet.safe):
             return self._enter_local(packet, agreed)
         at = Wait(Stamp(packet.time, packet.ring))
         for bundle in agreed:
@@ -226,12 +229,14 @@ class RingTable:
         return None
 
     def _note_causes(self, packet: DataPacket) -> None:
-        """Let what a session sends after a CAUSAL message wait for what that waits for."""
-        if packet.agreed is None:
+        """Let what a session sends after a CAUSAL message wait for what that waits for: A, and the
+        local SAFE packets up to V."""
+        if packet.agreed is None or packet.vector is None:
             return
+        number = min(self._last_safe, packet.vector[packet.ring])
         for bundle in packet.bundles:
             if bundle.level == _CAUSAL:
-                self._note_sent((packet.daemon, bundle.session), Wait(packet.agreed))
+                self._note_sent((packet.daemon, bundle.session), Wait(packet.agreed, number))
 
     def _is_local(self, bundle: Bundle) -> bool:
         """Return whether each name of a bundle has receivers, to none of whom other rings may send.
@@ -258,6 +263,7 @@ class RingTable:
                 wait = wait.with_other(self._marks.get(name, NOTHING))
             if bundle.level == _SAFE:
                 wait = wait.with_other(Wait(number=packet.number))
+                self._last_safe = packet.number
         if wait != NOTHING:
             for bundle in bundles:
                 self._note_sent((packet.daemon, bundle.session), wait)

@@ -2,8 +2,9 @@
 
 Pure, and the same at all daemons of a ring that hold one recovered set. The boundary belongs to the
 global line. Local packets of the own ring (docs/locality.md) may be ahead of it: they are regular,
-too, if what they wait for is below the boundary and their causes are in the recovered set. So are
-the bundles below AGREED that come before them. Packets go through in stamp order.
+too, if what they wait for is below the boundary, or can be delivered by the whole ring, and their
+causes are in the recovered set. So are the bundles below AGREED that come before them. Packets go
+through in stamp order.
 """
 
 from groupcomm.clocks.stamp import Stamp
@@ -28,6 +29,7 @@ class EarlyPart:
 
     __slots__ = (
         "_boundary",
+        "_deliverable",
         "_late",
         "_lost_below",
         "_own",
@@ -37,20 +39,22 @@ class EarlyPart:
         "has_local",
     )
 
-    def __init__(self, boundary: Stamp, own: int, prefix: list[int]) -> None:
+    def __init__(self, boundary: Stamp, own: int, prefix: list[int], deliverable: int = 0) -> None:
         """Begin.
 
         Args:
             boundary: the stamp of the first packet of the transitional part.
             own: the ring whose packets may be local.
             prefix: for each ring the number up to which no packet is missing.
+            deliverable: all daemons of this ring can deliver its stream up to this number.
         """
         self._boundary = boundary
         self._own = own
         self._prefix = prefix
+        self._deliverable = deliverable
         self._late: set[tuple[int, int]] = set()  # sessions of which a bundle is not regular
         self._lost_below = [_NEVER] * len(prefix)  # lowest packet with such a one, FIFO or CAUSAL
-        self._stuck: list[tuple[int, Stamp]] = []  # local packets that are not regular
+        self._stuck: list[DataPacket] = []  # local packets that are not regular
         self.bundles: list[Bundle] = []
         self.has_local = False
 
@@ -90,11 +94,23 @@ class EarlyPart:
         if level < _AGREED:
             self._lost_below[ring] = min(self._lost_below[ring], packet.number)
         elif packet.wait is not None:
-            self._stuck.append((packet.number, packet.wait))
+            self._stuck.append(packet)
 
     def _is_early(self, packet: DataPacket) -> bool:
         wait = packet.wait
-        return wait is not None and wait < self._boundary and self._has_streams(packet)
+        if wait is None or wait >= self._boundary or packet.wait_number > self._deliverable:
+            return False
+        return self._has_streams(packet) and not self._follows_stuck(packet)
+
+    def _follows_stuck(self, packet: DataPacket) -> bool:
+        """Return whether a local packet comes, at all daemons, after one that is not regular."""
+        assert packet.wait is not None
+        return any(
+            other.wait is not None
+            and other.wait <= packet.wait
+            and other.wait_number <= packet.wait_number
+            for other in self._stuck
+        )
 
     def _has_causes(self, packet: DataPacket) -> bool:
         """Return whether the causes of a CAUSAL bundle are regular."""
@@ -103,7 +119,10 @@ class EarlyPart:
         agreed, own = packet.agreed, packet.vector[self._own]
         if agreed >= self._boundary or not self._has_streams(packet):
             return False
-        return not any(number <= own and wait <= agreed for number, wait in self._stuck)
+        return not any(
+            other.number <= own and other.wait is not None and other.wait <= agreed
+            for other in self._stuck
+        )
 
     def _has_streams(self, packet: DataPacket) -> bool:
         """Return whether all up to V is there, and what is below AGREED is regular."""

@@ -35,12 +35,22 @@ class RecoveredSet:
             packets.
         prefix: for each ring the number up to which none is missing.
         notices: for each ring (upto, value) of all known horizons.
+        deliverable: for each ring the number up to which all its daemons can deliver its stream.
         frontiers: the highest known frontier of each ring.
         obligation: indices of the members to which one of them has an obligation, from earlier
         attempts.
     """
 
-    __slots__ = ("_holders", "forgotten", "frontiers", "notices", "obligation", "prefix", "spans")
+    __slots__ = (
+        "_holders",
+        "deliverable",
+        "forgotten",
+        "frontiers",
+        "notices",
+        "obligation",
+        "prefix",
+        "spans",
+    )
 
     def __init__(self, pasts: Mapping[int, Past]) -> None:
         """Unite `pasts`, by the daemons' indices in the view that ends; at least one."""
@@ -50,6 +60,7 @@ class RecoveredSet:
         self.prefix: list[int] = []
         self.notices: list[list[Range]] = []
         self.frontiers: list[int] = []
+        self.deliverable: list[int] = []
         self.obligation = frozenset(f for past in pasts.values() for f in past.obligation)
         for rows in zip(*(past.holdings for past in pasts.values()), strict=True):
             self._unite(rows)
@@ -62,7 +73,9 @@ class RecoveredSet:
         self.forgotten.append(forgotten)
         self.spans.append(spans)
         self.prefix.append(spans[0][1] if whole else forgotten)
-        self.notices.append(sorted({notice for row in rows for notice in row.notices}))
+        notices = {notice for row in rows for notice in row.notices}
+        self.notices.append(sorted(notice for notice in notices if notice[1]))
+        self.deliverable.append(max((upto for upto, value in notices if not value), default=0))
         self.frontiers.append(max(row.frontier for row in rows))
 
     def holds(self, ring: int, number: int) -> bool:
@@ -117,6 +130,7 @@ class WalkLimits(NamedTuple):
         prefix: for each ring the number up to which no packet is missing.
         horizon: the least united horizon of the rings, a time.
         frontier: the least united frontier.
+        deliverable: for each ring the number up to which all its daemons can deliver its stream.
         obligation: the daemons whose packets are delivered even if others are missing.
     """
 
@@ -125,6 +139,13 @@ class WalkLimits(NamedTuple):
     horizon: int
     frontier: int
     obligation: frozenset[int]
+    deliverable: list[int]
+
+    def is_safe(self, packet: DataPacket) -> bool:
+        """Return whether all daemons that may have recipients of a packet can deliver it."""
+        if packet.time <= self.frontier:
+            return True
+        return packet.stays and packet.number <= self.deliverable[packet.ring]
 
 
 def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | None:
@@ -136,7 +157,7 @@ def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | 
     """
     for packet in packets:
         if packet.in_agreed_order and (
-            packet.time > limits.horizon or (packet.safe and packet.time > limits.frontier)
+            packet.time > limits.horizon or (packet.safe and not limits.is_safe(packet))
         ):
             return Stamp(packet.time, packet.ring)
     return None

@@ -18,6 +18,7 @@ from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
 from groupcomm.order.admission import Admission
 from groupcomm.order.chain import NOTHING_AGREED, Chain
+from groupcomm.order.deliverable import Deliverable
 from groupcomm.order.horizons import Blocks, Frontiers
 from groupcomm.order.local_line import LocalLine
 from groupcomm.stream.packer import Causes
@@ -45,6 +46,7 @@ class Order:
         frontiers: for each ring, the time up to which every daemon can deliver.
         done: stamp of the last agreed packet delivered here (A of the next numbered packet).
         local: the local line; None if all packets are global.
+        deliverable: what the own ring can deliver.
         hurried: stamps, rising, of packets that are waited for as for SAFE without being SAFE.
         admission: the checks of packets that come in.
     """
@@ -64,6 +66,7 @@ class Order:
         "_streams",
         "admission",
         "blocks",
+        "deliverable",
         "done",
         "frontiers",
         "hurried",
@@ -87,30 +90,37 @@ class Order:
         self._on_release = on_release
         self._chains = [Chain(daemon, streams[0].held) for daemon in range(daemons)]
         self._agreed: list[tuple[int, int, DataPacket]] = []  # a heap by stamp
-        self._safe: list[int] = []  # stamps of SAFE packets not yet delivered, rising
+        self._safe: list[int] = []  # stamps of SAFE packets above all frontiers, rising
         self.hurried: list[int] = []
         self._highest = [stream.held for stream in streams]  # V of the next numbered packet
         self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
         self.local: LocalLine | None = None
+        self.deliverable = Deliverable(streams[0], LocalLine(0), self._has_streams)
         self._own = streams[0]  # of the local line
         self._alone: list[DataPacket] = []
         self._early_local = 0  # local packets in the heap that are delivered
         self._followed = NOTHING_AGREED  # the highest A of local packets that are delivered
         self.admission = Admission(streams, self._chains, self.blocks)
 
-    def begin_local(self, ring: int, alone: list[DataPacket]) -> None:
+    def begin_local(
+        self, ring: int, alone: list[DataPacket], on_risen: Callable[[], None] | None = None
+    ) -> None:
         """Let a ring, the own one, deliver packets ahead of the global line; see `follow`.
 
-        Each of these is appended to `alone` once all of it is released.
+        Args:
+            ring: the ring.
+            alone: each of these packets is appended once all of it is released.
+            on_risen: is called when the ring can deliver more; None if SAFE packets are global.
         """
         self._own, self._alone = self._streams[ring], alone
         self.local = LocalLine(self._own.held)
+        self.deliverable = Deliverable(self._own, self.local, self._has_streams, on_risen)
 
-    def follow(self, packet: DataPacket, wait: Stamp | None) -> None:
+    def follow(self, packet: DataPacket, wait: Stamp | None, number: int = 0) -> None:
         """Note whether the next packet of the own stream is local; see LocalLine."""
         assert self.local is not None
-        self.local.follow(packet, wait)
+        self.local.follow(packet, wait, number)
 
     # ---- packets that arrive ----
 
@@ -212,9 +222,15 @@ class Order:
                 break
             if not self._deliver_agreed(packet, may_go_on):
                 return False
-        if self.hurried:
-            del self.hurried[: bisect_right(self.hurried, self.frontiers.least)]
+        if self._safe or self.hurried:
+            self._forget_waits()
         return True
+
+    def _forget_waits(self) -> None:
+        """Forget the SAFE and hurried packets that all frontiers have passed."""
+        for waiting in (self._safe, self.hurried):
+            if waiting:
+                del waiting[: bisect_right(waiting, self.frontiers.least)]
 
     def _pass_delivered(self) -> bool:
         """Remove the lowest agreed packet if its ring has delivered it alone and its place is
@@ -230,13 +246,16 @@ class Order:
     def _next_agreed(self) -> DataPacket | None:
         """Return the lowest agreed packet, if it may be delivered; there is one."""
         time, _, packet = self._agreed[0]
-        if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
+        if time > self.blocks.least:
             return None
+        if packet.safe and time > self.frontiers.least:
+            own = packet.local_only and packet.ring == self._own.ring
+            return packet if own and packet.number <= self.deliverable.ring else None
         return packet
 
     def _next_local(self, line: LocalLine) -> DataPacket | None:
         """Return the next packet of the local line, if all that comes before it is delivered."""
-        packet = line.next(self.done)
+        packet = line.next(self.done, self.deliverable.ring)
         if packet is None or (packet.causal and not packet.ready):
             return None
         if packet.vector is not None and not self._has_streams(packet.vector):
@@ -260,8 +279,6 @@ class Order:
             return False
         heappop(self._agreed)
         packet.done = packet.wait is not None
-        if packet.safe:
-            del self._safe[0]
         self.done = Stamp(packet.time, packet.ring)
         return True
 
@@ -346,7 +363,7 @@ class Order:
         if packet.agreed > self.done:
             return False
         line, own = self.local, packet.vector[self._own.ring]
-        if line is not None and not line.is_delivered(own, self.done):
+        if line is not None and not line.is_delivered(own, self.done, self.deliverable.ring):
             return False
         return self._has_streams(packet.vector)
 

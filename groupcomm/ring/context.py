@@ -22,6 +22,36 @@ class FrontierSource(Protocol):
         """Return the time."""
 
 
+class Deliverable(Protocol):
+    """What the ring can deliver of its stream, whoever goes on with whom.
+
+    Attributes:
+        ring: all daemons of the ring can deliver its stream up to this number.
+        is_reported: whether the daemons of this view report it; if not, nothing waits for it.
+    """
+
+    ring: int
+    is_reported: bool
+
+    @property
+    def own(self) -> int:
+        """Return the number up to which this daemon can deliver the stream."""
+
+    def report(self) -> int:
+        """Return `own`, which goes into the token now."""
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether a packet waits for the ring, and this daemon can report more for it."""
+
+    @property
+    def waits(self) -> bool:
+        """Return whether a packet waits for the ring."""
+
+    def raise_to(self, number: int) -> None:
+        """Note that all daemons of the ring can deliver its stream up to a number."""
+
+
 class RingContext(Protocol):
     """The daemon, as its ring sees it.
 
@@ -33,6 +63,10 @@ class RingContext(Protocol):
 
     ring_counts: RingCounts
     packet_size: PacketSize
+
+    @property
+    def deliverable(self) -> Deliverable:
+        """Return what the ring can deliver."""
 
     @property
     def blocks(self) -> FrontierSource:

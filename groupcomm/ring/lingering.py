@@ -121,27 +121,44 @@ class Holdings:
         news: whether some daemon has reported something since `pop_risen` was called.
     """
 
-    __slots__ = ("_frontiers", "_me", "_reported", "are_reported", "news", "owed")
+    __slots__ = (
+        "_frontiers",
+        "_me",
+        "_numbers",
+        "_reported",
+        "_single",
+        "are_reported",
+        "news",
+        "owed",
+    )
 
-    def __init__(self, members: tuple[int, ...], me: int) -> None:
-        self._me = me
+    def __init__(self, members: tuple[int, ...], me: int, *, single: bool) -> None:
+        self._me, self._single = me, single
         self.are_reported = 1 < len(members) <= MOST_DAEMONS
         self._frontiers = dict.fromkeys(members, 0)
+        self._numbers = dict.fromkeys(members, 0)  # up to these each can deliver the stream
         self._reported = 0  # the ring's number that was returned last
         self.owed = 0
         self.news = False
 
     def on_question(self, daemon: int, number: int, time: int) -> None:
-        """Note that a daemon has numbered a packet of this time, holds all before it, and asks."""
-        self.on_frontier(daemon, time)
+        """Note that a daemon has numbered a packet of this time, can deliver it, and asks."""
+        self.on_report(daemon, number, time if self._single else 0)
         if number > self.owed:
             self.owed = number
 
-    def on_frontier(self, daemon: int, frontier: int) -> None:
-        """Note the frontier that a daemon has reported."""
+    def on_report(self, daemon: int, number: int, frontier: int) -> None:
+        """Note up to where a daemon can deliver the stream, and its frontier."""
         if frontier > self._frontiers[daemon]:
             self._frontiers[daemon] = frontier
             self.news = True
+        if number > self._numbers[daemon]:
+            self._numbers[daemon] = number
+            self.news = True
+
+    def least_number(self, own: int) -> int:
+        """Return the number up to which all can deliver the stream, this daemon up to `own`."""
+        return min((own, *(n for daemon, n in self._numbers.items() if daemon != self._me)))
 
     def pop_risen(self, own: int) -> int:
         """Return the frontier of the ring if it has risen since the last call; else 0.

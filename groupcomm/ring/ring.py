@@ -94,6 +94,7 @@ class Ring:
         "_clock",
         "_config",
         "_context",
+        "_deliverable",
         "_doubted",
         "_form",
         "_frontier",
@@ -150,6 +151,7 @@ class Ring:
     ) -> None:
         self._config = config
         self._context, self._blocks = context, context.blocks
+        self._deliverable, reports = context.deliverable, view.reports_deliverable
         self._clock, self._packer, self._streams = clock, packer, streams
         self._gaps = gaps  # the gaps of foreign streams that are not requested over a link
         self.entered = entered
@@ -158,7 +160,7 @@ class Ring:
         self._place = self._members.index(me)
         self._successor = self._members[(self._place + 1) % len(self._members)]
         self._alone, self._single = len(self._members) == 1, len(streams) == 1
-        self._holdings = Holdings(self._members, me)
+        self._holdings = Holdings(self._members, me, single=self._single)
         self._stream = streams[self._ring]
         timing, self._rest_interval_s = config.timing, config.timing.rest_interval_s
         self.reception = Reception(self._members, me, streams, timing)
@@ -176,7 +178,7 @@ class Ring:
         )
         self._frontier = 0  # the ring's frontier, from the token's last visit here
         self._held = [stream.held for stream in streams]  # held by all daemons of the ring
-        self.last_hop = config.starts.hop
+        hop = self.last_hop = config.starts.hop
         self._shown = self.held_by_all = self._stream.held  # what the token showed when it left
         self._doubted = 0  # numbers up to this one are missing, and not merely late
         self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
@@ -186,13 +188,12 @@ class Ring:
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single, now=now)
         # When the next rest notice is due, and when the token may circulate for frontiers alone.
-        self._rest_at = self._round_at = now
+        self._rest_at = self._round_at = self.deadline = now
         self.duplicate_tokens = 0
         self._token = first_token(
-            self._ring, self._members, hop=config.starts.hop, clock=clock.value, streams=streams
+            self._ring, self._members, hop=hop, clock=clock.value, streams=streams, reports=reports
         )
         self.state = TokenState.RESTING if self._members[0] == me else TokenState.AWAY
-        self.deadline = now
 
     # ---- events ----
 
@@ -232,6 +233,8 @@ class Ring:
             self._stream.learn(notice.last)
         self.held_by_all = max(self.held_by_all, notice.last)
         self._lingering.note_rest()
+        if notice.deliverable is not None:
+            self._deliverable.raise_to(notice.deliverable)
         if notice.hop >= self.monitor.hop and self.state is TokenState.AWAY:
             self._noted_frontier = notice.frontiers[self._place]
             wanted = self._packer.source.size > 0  # the token has not passed here since
@@ -258,10 +261,12 @@ class Ring:
 
     def on_held(self, notice: HeldNotice) -> None:
         """Note the report of another daemon about the packets that it holds."""
-        self._holdings.on_frontier(notice.daemon, notice.frontier)
+        self._holdings.on_report(notice.daemon, notice.held, notice.frontier)
         if self.state is TokenState.AWAY:
             return
         row = self._token.rows[self._members.index(notice.daemon)]
+        if self._deliverable.is_reported:
+            row.held[-1] = max(row.held[-1], notice.held)
         if notice.held > row.held[self._ring]:
             row.held[self._ring] = notice.held
             if not self._single:
@@ -316,18 +321,23 @@ class Ring:
 
         As in the token, nothing new is reported while a client is slow: see FlowControl.
         """
-        if self._stream.held < self._holdings.owed:
+        held = self._stream.held if self._single else self._deliverable.own
+        if held < self._holdings.owed or (self.flow.blocked and not self._single):
             return None
-        held = self.flow.to_report([stream.held for stream in self._streams])
-        return held[self._ring], self._blocks.least
+        if not self._single:
+            return held, self._blocks.least
+        return self.flow.to_report([held])[0], self._blocks.least
 
     def _collect_holdings(self) -> None:
-        """Raise the frontier of the ring if the reports of all daemons allow it."""
+        """Raise the frontier of the ring, and what it can deliver, if all reports allow it."""
         least = self._holdings.pop_risen(self._blocks.least)
-        if not least:
+        if not self._single:
+            self._deliverable.raise_to(self._holdings.least_number(self._deliverable.own))
+        elif not least:
             return
-        self._context.ring_frontier(least)
-        self._noted_frontier = max(self._noted_frontier, least)
+        if least:
+            self._context.ring_frontier(least)
+            self._noted_frontier = max(self._noted_frontier, least)
         if self.state is TokenState.LINGERING:
             self.held_by_all = self._token.held_by_all(self._ring)
             if self.held_by_all >= self._token.last:
@@ -384,7 +394,7 @@ class Ring:
             here = rested or asks
             lingers = (asks or not safe) and self._may_linger(token, packets, now, rested=here)
         if packets:
-            if lingers and self._single:
+            if lingers and (self._single or asks):
                 packets[-1].mark_lingering(asks=asks)
             packets = self._publish_first(packets)
         if not self._single:
@@ -459,10 +469,14 @@ class Ring:
         held = [self._stream.held] if self._single else [stream.held for stream in self._streams]
         row.held = flow.to_report(held) if flow.blocked else held
         flow.reported = row.held
+        if self._deliverable.is_reported:
+            row.held = [*row.held, self._deliverable.report()]
         before = self._frontier
         self._frontier, self.held_by_all = token.read_rows(row, ring)
         if not self._single:
             self._held = [token.held_by_all(ring) for ring in range(len(self._streams))]
+        if self._deliverable.is_reported:
+            self._deliverable.raise_to(token.held_by_all(len(self._streams)))
         if self._frontier > before:
             self._context.ring_frontier(self._frontier)
 
@@ -497,10 +511,12 @@ class Ring:
         return self._single and self._context.safe_waits(0, _EVER)
 
     def _may_ask(self, packets: list[DataPacket]) -> bool:
-        """Return whether the others can report these packets as held, without the token."""
-        if not (packets and self._single and self._holdings.are_reported):
+        """Return whether the others can report these packets, without the token."""
+        if not (packets and self._holdings.are_reported):
             return False
-        return self._blocks.least >= packets[-1].time
+        if self._single:
+            return self._blocks.least >= packets[-1].time
+        return self._deliverable.waits and self._deliverable.own >= packets[-1].number
 
     def _linger(self, token: Token, now: float, *, rested: bool, asks: bool) -> None:
         """Keep a token that must circulate; later packets show which of the last ones others lack.
@@ -563,6 +579,7 @@ class Ring:
             last=token.last,
             horizon=horizon,
             frontiers=[row.frontier for row in token.rows],
+            deliverable=self._deliverable.ring if self._deliverable.is_reported else None,
         )
         self._context.send(RING, notice.encode(self._key))
 
@@ -592,6 +609,9 @@ class Ring:
         context = self._context
         written, frontier = token.rows[self._place].frontier, self._blocks.least
         round_is_due = now >= self._round_at and context.holds_packets
+        deliverable = self._deliverable
+        if deliverable.is_reported and (deliverable.is_due or (round_is_due and deliverable.waits)):
+            return True
         return frontier > written and (round_is_due or context.safe_waits(written, frontier))
 
     def _holds_more(self) -> bool:
@@ -616,7 +636,8 @@ class Ring:
         for gaps in self._gaps:
             deadline = min(deadline, gaps.deadline)
         written = self._token.rows[self._place].frontier
-        overdue = self._blocks.least > written and self._context.holds_packets
+        overdue = self._blocks.least > written or (not self._single and self._deliverable.waits)
+        overdue = overdue and self._context.holds_packets
         return min(deadline, self._lingering.settle_at, self._round_at if overdue else inf)
 
     # ---- the token is elsewhere ----
@@ -637,6 +658,8 @@ class Ring:
         if not (wanted or waits) and monitor.at_rest:
             noted, own = self._noted_frontier, self._blocks.least
             wanted = noted < own and self._context.safe_waits(noted, own)
+            if not self._single:
+                wanted = wanted or self._deliverable.is_due
         urgent = waits or self._gap_at <= now
         monitor.step(now, wanted=wanted, urgent=urgent, missing_at=missing_at)
 

@@ -40,17 +40,31 @@ class TokenForm(NamedTuple):
 def token_form(view: View, daemons: int) -> TokenForm:
     """Return the form of the tokens of a ring of so many daemons of a view."""
     limit = view.token_limit
-    room = request_room(daemons, len(view.rings), limit)
+    room = request_room(daemons, len(view.rings) + view.reports_deliverable, limit)
     if room < AMPLE_REQUESTS and view.versions.features & SHORT_ROWS:
         return TokenForm(MAX_REQUESTS, True, limit)
     return TokenForm(room, False, limit)
 
 
 def first_token(
-    ring: int, members: tuple[int, ...], *, hop: int, clock: int, streams: list[Stream]
+    ring: int,
+    members: tuple[int, ...],
+    *,
+    hop: int,
+    clock: int,
+    streams: list[Stream],
+    reports: bool = False,
 ) -> Token:
-    """Return the token with which the ring of a view starts, at its lowest daemon."""
+    """Return the token with which the ring of a view starts, at its lowest daemon.
+
+    Args:
+        ring, members: the ring, and its daemons.
+        hop, clock, streams: as they are at the start.
+        reports: whether rows tell what daemons can deliver.
+    """
     held = [stream.held for stream in streams]
+    if reports:
+        held.append(held[ring])
     return Token(
         ring=ring,
         hop=hop,

@@ -52,8 +52,10 @@ _HEADER: Final = 32
 _LINGERS: Final = 64
 _ASKS: Final = 128
 _CAUSES: Final = 15  # the bits of the form for causes
-_FLAGS: Final = frozenset((0, _LOCAL_ONLY, _HEADER, _LINGERS, _LINGERS | _ASKS))
-"""Local-only packets exist in views of several rings only, where no packet says LINGERS."""
+_FLAGS: Final = frozenset(
+    (0, _LOCAL_ONLY, _HEADER, _LINGERS, _LINGERS | _ASKS, _LOCAL_ONLY | _LINGERS | _ASKS)
+)
+"""Local-only packets exist in views of several rings only, where a packet that LINGERS asks."""
 
 
 def data_overhead(rings: int) -> int:
@@ -87,6 +89,8 @@ class DataPacket(msgspec.Struct, eq=False, kw_only=True):
         pending: the number of its FIFO and CAUSAL bundles that are not delivered.
         wait: the stamp that it waits for if its ring orders it alone; None if not, or if that is
             not known yet.
+        wait_number: the number up to which all daemons of its ring have to be able to deliver
+            their stream, too; 0 for none.
         done: whether its ring orders it alone, and it is delivered.
     """
 
@@ -110,7 +114,13 @@ class DataPacket(msgspec.Struct, eq=False, kw_only=True):
     ready: bool = False
     pending: int = 0
     wait: Stamp | None = None
+    wait_number: int = 0
     done: bool = False
+
+    @property
+    def stays(self) -> bool:
+        """Return whether it has no recipient outside its ring."""
+        return self.local_only or self.pruned
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""

@@ -7,6 +7,9 @@ The *token*, which one daemon of a ring passes to the next::
     requests u16, each: ring u16, first u64, last u64
     wanted u16, each: daemon u16
 
+In views of several rings with the feature LOCAL_SAFE each row has a number more, up to where the
+daemon can deliver its ring's stream, and `rings` counts it.
+
 A *token request* says that a daemon wants the token::
 
     ring u16, daemon u16, hop u64
@@ -14,11 +17,14 @@ A *token request* says that a daemon wants the token::
 A *rest notice* says that the token stays with its holder::
 
     ring u16, hop u64, holder u16, last u64, horizon u64
-    frontiers u16, each u64, one for each daemon of the ring
+    frontiers u16, plus 2**15 if `deliverable` follows; each u64, one for each daemon of the ring
+    deliverable u64, with LOCAL_SAFE: all daemons of the ring can deliver its stream up to here
 
 A *held notice* tells the others of the ring, without the token, which packets a daemon holds::
 
     ring u16, daemon u16, held u64, frontier u64
+
+In views of several rings it tells up to where the daemon can deliver the stream.
 """
 
 import struct
@@ -37,9 +43,11 @@ _TOKEN_HEAD = struct.Struct("!B16sHQQHQQHH")
 _COUNT = struct.Struct("!H")
 _RANGE = struct.Struct("!HQQ")
 _DAEMON = struct.Struct("!H")
-_ROWS: Final = tuple(struct.Struct(f"!{2 + rings}Q") for rings in range(MAX_RINGS + 1))
+_MAX_COLUMNS: Final = MAX_RINGS + 1
+_ROWS: Final = tuple(struct.Struct(f"!{2 + count}Q") for count in range(_MAX_COLUMNS + 1))
 _TOKEN: Final = int(PacketKind.TOKEN)
-_SHORT: Final = 1 << 15
+_SHORT: Final = 1 << 15  # of the number of rings
+_TELLS: Final = 1 << 15  # of the number of frontiers
 _EVER: Final = 2**64
 
 
@@ -59,7 +67,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     Attributes:
         frontier: its frontier, microseconds.
         sent: bytes that it numbered.
-        held: for each ring of the view, the number up to which it holds the stream.
+        held: for each ring of the view, the number up to which it holds the stream; then, in a
+            view with LOCAL_SAFE, that up to which it can deliver its own ring's.
     """
 
     frontier: int
@@ -178,7 +187,7 @@ def decode_token_untrusted(packet: bytes) -> Token:
         if kind != _TOKEN:
             raise BadDatagram("kind", f"a packet is not of kind {_TOKEN}")
         short, rings = rings & _SHORT, rings & ~_SHORT
-        if rings > MAX_RINGS or not 0 < rows <= MAX_DAEMONS:
+        if rings > _MAX_COLUMNS or not 0 < rows <= MAX_DAEMONS:
             raise BadDatagram("count", f"{rows} rows of {rings} rings")
         full_end = _TOKEN_HEAD.size + rows * _ROWS[rings].size
         table, rows_end = _read_short_rows(packet, rings, rows) if short else ([], full_end)
@@ -264,6 +273,8 @@ class RestNotice(msgspec.Struct, eq=False, kw_only=True):
         last: the last packet number given; all daemons of the ring hold the stream up to it.
         horizon: after packet `last`, nothing will be stamped at or below this time.
         frontiers: the frontiers of the ring's daemons, in its order, as in the token.
+        deliverable: all daemons of the ring can deliver the stream up to this number; None in a
+            view without LOCAL_SAFE.
     """
 
     ring: int
@@ -272,14 +283,17 @@ class RestNotice(msgspec.Struct, eq=False, kw_only=True):
     last: int
     horizon: int
     frontiers: list[int]
+    deliverable: int | None = None
 
     def encode(self, key: bytes) -> bytes:
         """Return the packet for the view with this key."""
-        count = len(self.frontiers)
+        count, numbers = len(self.frontiers), self.frontiers
+        if self.deliverable is not None:
+            count, numbers = count | _TELLS, [*numbers, self.deliverable]
         head = _REST_HEAD.pack(
             _REST, key, self.ring, self.hop, self.holder, self.last, self.horizon, count
         )
-        return head + struct.pack(f"!{count}Q", *self.frontiers)
+        return head + struct.pack(f"!{len(numbers)}Q", *numbers)
 
 
 def decode_rest_untrusted(packet: bytes) -> RestNotice:
@@ -289,15 +303,22 @@ def decode_rest_untrusted(packet: bytes) -> RestNotice:
     kind, _, ring, hop, holder, last, horizon, count = _REST_HEAD.unpack_from(packet)
     if kind != _REST:
         raise BadDatagram("kind", f"a packet is not of kind {_REST}")
+    tells, count = count & _TELLS != 0, count & ~_TELLS
     if not 0 < count <= MAX_DAEMONS:
         raise BadDatagram("count", f"a rest notice of {count} daemons")
-    size = _REST_HEAD.size + 8 * count
+    size = _REST_HEAD.size + 8 * (count + tells)
     if len(packet) != size:
         reason = "short" if len(packet) < size else "trailing"
         raise BadDatagram(reason, f"a rest notice of {len(packet)} bytes, where it has {size}")
-    frontiers = list(struct.unpack_from(f"!{count}Q", packet, _REST_HEAD.size))
+    numbers = struct.unpack_from(f"!{count + tells}Q", packet, _REST_HEAD.size)
     return RestNotice(
-        ring=ring, hop=hop, holder=holder, last=last, horizon=horizon, frontiers=frontiers
+        ring=ring,
+        hop=hop,
+        holder=holder,
+        last=last,
+        horizon=horizon,
+        frontiers=list(numbers[:count]),
+        deliverable=numbers[count] if tells else None,
     )
 
 
@@ -313,7 +334,8 @@ class HeldNotice(msgspec.Struct, eq=False, kw_only=True):
     Attributes:
         ring: index of the ring.
         daemon: the daemon that answers, an index in the view.
-        held: the number up to which the daemon holds the ring's stream.
+        held: the number up to which the daemon holds the ring's stream; in a view of several rings
+            that up to which it can deliver it.
         frontier: the time up to which it holds everything, and nothing can still arrive.
     """
 

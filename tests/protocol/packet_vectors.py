@@ -71,9 +71,6 @@ from groupcomm.wire.membership import (
 from groupcomm.wire.packet import PacketKind, peek_untrusted
 from groupcomm.wire.token import (
     HeldNotice,
-    RestNotice,
-    Row,
-    Token,
     TokenRequest,
     decode_held_untrusted,
     decode_request_untrusted,
@@ -82,9 +79,16 @@ from groupcomm.wire.token import (
 )
 from tests.protocol.families import Example, Family, Fields, cut_and_lengthened
 from tests.protocol.session_vectors import messages, read_body
+from tests.protocol.token_examples import (
+    KEY,
+    REST,
+    SHORT_TOKEN,
+    TELLING_REST,
+    TELLING_TOKEN,
+    TIME,
+    TOKEN,
+)
 
-KEY: Final = bytes(range(16))
-TIME: Final = 1_700_000_000_000_000
 DataLike = DataPacket | UnreliablePacket
 
 # ---- packets of a view ----
@@ -277,22 +281,6 @@ _FIFO: Final = _numbered(9, _message(ServiceLevel.FIFO))
 _FULL: Final = _numbered(
     11, _message(ServiceLevel.SAFE, ("news", "#bob#b")), vector=(3, 10), agreed=Stamp(TIME, 1)
 )
-_ROWS: Final = [
-    Row(frontier=TIME, sent=700, held=[8, 9]),
-    Row(frontier=TIME - 1, sent=0, held=[8, 7]),
-]
-_TOKEN: Final = Token(
-    ring=0,
-    hop=5,
-    last=9,
-    last_sender=1,
-    clock=TIME,
-    burst=700,
-    rows=_ROWS,
-    requests=[(0, 3, 4), (1, 5, 5)],
-    wanted=[1],
-).encode(KEY)
-_SHORT_TOKEN: Final = structs.replace(decode_token_untrusted(_TOKEN), short=True).encode(KEY)
 _HELLO: Final = Hello(
     start=Incarnation(3, 2**64 - 1), asks=1, answers=2, counters=(10, 0, 5), seals=1
 )
@@ -388,12 +376,22 @@ PACKETS: Final = Family(
                 daemon=2, counter=4, bundles=[_message(ServiceLevel.UNRELIABLE)]
             ).encode(KEY),
         ),
-        Example("token", "Of a ring of two daemons in a view of two rings.", _TOKEN),
-        Example("token with short rows", "The same.", _SHORT_TOKEN),
+        Example("token", "Of a ring of two daemons in a view of two rings.", TOKEN),
+        Example("token with short rows", "The same.", SHORT_TOKEN),
+        Example(
+            "token that tells what daemons can deliver",
+            "The same in a view with LOCAL_SAFE: of packet 9 daemon 1 lacks what it follows.",
+            TELLING_TOKEN,
+        ),
         Example(
             "rest",
             "The token stays with daemon 1.",
-            RestNotice(ring=0, hop=5, holder=1, last=9, horizon=TIME, frontiers=[6, 7]).encode(KEY),
+            REST.encode(KEY),
+        ),
+        Example(
+            "rest that tells what all can deliver",
+            "The same in a view with LOCAL_SAFE.",
+            TELLING_REST.encode(KEY),
         ),
         Example(
             "request",
@@ -490,9 +488,9 @@ PACKETS: Final = Family(
                 KEY
             ),
         ),
-        *cut_and_lengthened("token", _TOKEN),
-        *cut_and_lengthened("token with short rows", _SHORT_TOKEN),
-        Example("a token without rows", "One for each daemon.", _TOKEN[:53] + b"\0\2\0\0\0\0\0\0"),
+        *cut_and_lengthened("token", TOKEN),
+        *cut_and_lengthened("token with short rows", SHORT_TOKEN),
+        Example("a token without rows", "One for each daemon.", TOKEN[:53] + b"\0\2\0\0\0\0\0\0"),
         *cut_and_lengthened("horizon", _HORIZON),
         Example(
             "a range that falls",

@@ -199,14 +199,14 @@ class AgreedOrder:
 
 
 def is_inner(event: Release, stay: Stay) -> bool:
-    """Return whether a release in the regular part is inner: an AGREED message of the own ring."""
+    """Return whether a release in the regular part is inner: AGREED or SAFE, of the own ring."""
     several = len(stay.blocks) > 1
-    return several and event.level == _AGREED and event.kind < _CONNECT and event.ring == stay.ring
+    return several and event.level >= _AGREED and event.kind < _CONNECT and event.ring == stay.ring
 
 
 def may_be_inner(item: Item, position: Position, stay: Stay) -> bool:
     """Return whether the releases of a message at a daemon are inner, if they are regular."""
-    return item.level == _AGREED and position[2] == stay.ring and len(stay.blocks) > 1
+    return item.level >= _AGREED and position[2] == stay.ring and len(stay.blocks) > 1
 
 
 def _concerns(event: Release, items: Sequence[Item], inner: Release, ahead: Sequence[Item]) -> bool:

@@ -251,13 +251,14 @@ class ClientEvents:
         position = self._position(client, event.pos, event)
         stage = client.stage
         item = client.sent.get(event.m)
-        early = self._is_early(item, position, stage)
+        inner = self._is_inner(item, position, stage)
+        early = inner and stage is not None and position[1] > stage.stay.block
         if stage is not None and not event.trans and not early:
             self._stamps.agreed(event, position[1], stage.stay)
         if item is not None:
             self._answer(item, event)
             self._positions.notified(item, position, event)
-            if item.level == _SAFE and stage is not None and not event.trans:
+            if item.level == _SAFE and stage is not None and not (event.trans or inner):
                 self._stamps.safe(event, position[1], stage.stay)
         elif event.m > client.forgotten:
             self._report.add(
@@ -269,9 +270,9 @@ class ClientEvents:
         elif not event.trans:
             self._note(client, position)
 
-    def _is_early(self, item: Item | None, position: Position, stage: ViewPart | None) -> bool:
-        """Return whether a position is above a block, and that of an inner message of its home."""
-        if item is None or stage is None or not stage.regular or position[1] <= stage.stay.block:
+    def _is_inner(self, item: Item | None, position: Position, stage: ViewPart | None) -> bool:
+        """Return whether a position is that of an inner message of its home."""
+        if item is None or stage is None or not stage.regular:
             return False
         return item.at_home and may_be_inner(item, position, stage.stay)
 

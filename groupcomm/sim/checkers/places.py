@@ -100,7 +100,14 @@ class PlaceRecord:
 
 @attrs.define(eq=False, repr=False)
 class SafeRecord:
-    """A SAFE bundle: the daemons that have released it (bits), and whether in a regular part."""
+    """A SAFE bundle.
+
+    Attributes:
+        members: the daemons that have released it, as bits.
+        regular: whether one has in a regular part.
+        ring: the ring whose daemons alone have to, as it was early; None if all have to.
+    """
 
     members: int = 0
     regular: bool = False
+    ring: int | None = None

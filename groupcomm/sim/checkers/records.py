@@ -269,11 +269,12 @@ class ViewRecord:
         unauthored: for each packet without a known author, the daemons that have released its
             bundles.
         safes: SAFE bundles that some members have not released.
-        safe_count: the number of SAFE bundles released in a regular part.
+        safe_counts: for each ring the number of SAFE bundles released in a regular part that its
+            daemons have to release.
         safe_late: for each next view, the members that went there together and the SAFE bundles
             that they released on the way.
         ends: for each next view, the releases here of the first member that went there.
-        inner_ends: for each next view, ring, and whether it is the own one, the AGREED messages of
+        inner_ends: for each next view, ring, and whether it is the own one, the agreed messages of
             the ring that the first such member has released.
     """
 
@@ -305,7 +306,7 @@ class ViewRecord:
     authored: dict[str, int] = attrs.field(factory=dict)
     unauthored: "dict[tuple[int, int], dict[PacketBundle, list[Stay]]]" = attrs.field(factory=dict)
     safes: dict[PacketBundle, SafeRecord] = attrs.field(factory=dict)
-    safe_count: int = 0
+    safe_counts: list[int] = attrs.field(init=False)
     safe_late: dict[str, tuple[frozenset[str], dict[PacketBundle, None]]] = attrs.field(
         factory=dict
     )
@@ -319,6 +320,7 @@ class ViewRecord:
         self.by_name = {name_of(identity): identity for identity in sorted(identities)}
         self.names = tuple(self.by_name)
         self.streams = [StreamRecord() for _ in self.rings]
+        self.safe_counts = [0] * len(self.rings)
         self.remaining = set(identities)
 
     def together(self, one: str, other: str) -> bool:
@@ -380,13 +382,13 @@ class Stay:
         block: the least of the blocks.
         held: the highest stamp that it holds (H6).
         released: a hash over the bundles that it has released (V1).
-        released_agreed: the same over agreed bundles in the regular part, but for AGREED messages
-            of the rings of a view of several.
+        released_agreed: the same over agreed bundles in the regular part, but for messages of the
+            rings of a view of several.
         released_inner: the same over these, by ring.
         tables: a hash over the positions at which its group table has changed (G1).
         by_author: the number of released bundles of each author (D6, O5).
-        safe_count: the number of the SAFE bundles that any member has released in a regular part it
-            has released (S1).
+        safe_count: the number of the SAFE bundles that it has to release, as some member has in a
+            regular part, and that it has released (S1).
     """
 
     process: "ProcessRecord"

@@ -61,22 +61,23 @@ class Releases:
         found = self._positions.place(event, key, stay)
         packet = stay.view.streams[ring].packets.get(event.number)
         self._stamps.released(event, packet, stay)
+        early = False
         if event.level >= _AGREED and stay.part.regular:
-            self._check_time(event, stay)
+            early = self._check_time(event, items, stay)
         if found != REPEATED:
             if event.level >= _AGREED:
                 bundle = (event.time, event.ring, event.bundle, event.number)
                 self._agreed.released(stay, bundle, event, items)
             author = packet[1] if packet is not None else None
-            self._together.released(stay, key, author, found == FIRST, event)
+            first = found == FIRST
+            self._together.released(stay, key, author, event, first=first, early=early)
             self._release_new(event, stay, client, items)
 
-    def _check_time(self, event: Release, stay: Stay) -> None:
-        """Check H5 and S1 for an agreed bundle in a regular part."""
+    def _check_time(self, event: Release, items: Sequence[Item], stay: Stay) -> bool:
+        """Check H5 and S1 for an agreed bundle in a regular part; return whether it is early."""
         if not is_inner(event, stay):
             self._stamps.agreed(event, event.time, stay)
-        if event.level == _SAFE:
-            self._stamps.safe(event, event.time, stay)
+        return event.level == _SAFE and self._stamps.safe_inside(event, items, stay)
 
     def _settle(self, client: ClientRecord, stay: Stay) -> None:
         """Set a client's home: the start of its daemon that was the first to release an item of

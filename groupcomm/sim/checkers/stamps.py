@@ -1,9 +1,13 @@
 """Checks of stamps and horizons (D3, H1 to H6), and of SAFE by the packets of daemons (S1)."""
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 from groupcomm.sim.checkers.records import (
+    ClientRecord,
+    Item,
     Stay,
+    reading,
 )
 from groupcomm.sim.checkers.report import Report
 from groupcomm.trace.events import Count, Hold, Horizon, Order, Release, Stamped
@@ -150,6 +154,38 @@ class Stamps:
 
     def safe(self, event: Release | Order, time: int, stay: Stay) -> None:
         """Check S1: every daemon holds every packet up to this stamp."""
+        if lacks := self._lacks(time, stay):
+            self._report.add("S1", f"{stay} passes SAFE at {time}, and {lacks}", event)
+
+    def safe_inside(self, event: Release, items: Sequence[Item], stay: Stay) -> bool:
+        """Check S1 of a bundle; return whether it is early: not every daemon holds all up to it.
+
+        Then all daemons of its ring hold its packet, and nobody outside is to get it.
+        """
+        if not (lacks := self._lacks(event.time, stay)):
+            return False
+        view, ring, number = stay.view, event.ring, event.number
+        if len(view.rings) == 1:
+            self._report.add("S1", f"{stay} passes SAFE {number}, and {lacks}", event)
+            return False
+        for identity in view.rings[ring]:
+            other = view.stays.get(identity)
+            if other is None or other.prefix[ring] < number:
+                text = f"{stay} passes SAFE {number}, and {identity} of ring {ring} lacks it"
+                self._report.add("S1", text, event)
+                return True
+        for client in _recipients(items, stay):
+            home = client.home.identity if client.home is not None else ""
+            if home in view.members and home not in view.rings[ring]:
+                text = (
+                    f"{stay} passes SAFE {number}, and {client} is to get it outside of ring {ring}"
+                )
+                self._report.add("S1", text, event)
+                break
+        return True
+
+    def _lacks(self, time: int, stay: Stay) -> str:
+        """Return who lacks what up to a time; empty if everybody holds everything."""
         stays = stay.view.stays
         for index, stream in enumerate(stay.view.streams):
             below = bisect_right(stream.times, time)
@@ -159,13 +195,18 @@ class Stamps:
             for identity in stay.view.members:
                 other = stays.get(identity)
                 if other is None or other.prefix[index] < needed:
-                    self._report.add(
-                        "S1",
-                        f"{stay} passes SAFE at {time}, and {identity} lacks a packet up to"
-                        f" {needed} of ring {index}",
-                        event,
-                    )
-                    return
+                    return f"{identity} lacks a packet up to {needed} of ring {index}"
+        return ""
+
+
+def _recipients(items: Sequence[Item], stay: Stay) -> Iterator[ClientRecord]:
+    """Yield who is to get messages, by the table of a daemon, maybe repeatedly."""
+    table = stay.process.table
+    for name in (name for item in items for name in item.to):
+        if name in table.connected:
+            yield table.connected[name]
+        yield from table.groups.get(name, ())
+        yield from table.groups.get(reading(name), ())
 
 
 def _raise(stay: Stay, ring: int, value: int) -> None:

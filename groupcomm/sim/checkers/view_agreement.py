@@ -24,25 +24,36 @@ class Together:
         self._report = report
 
     def released(
-        self, stay: Stay, key: PacketBundle, author: str | None, first: bool, event: Release
+        self,
+        stay: Stay,
+        key: PacketBundle,
+        author: str | None,
+        event: Release,
+        *,
+        first: bool,
+        early: bool,
     ) -> None:
-        """Note the first release here of a bundle above UNRELIABLE; `first`: anywhere."""
+        """Note the first release here of a bundle above UNRELIABLE.
+
+        Args:
+            stay: the daemon.
+            key: the bundle.
+            author: the daemon that has numbered it; None if that is unknown.
+            event: the release.
+            first: whether nobody has released it before.
+            early: whether it is a SAFE one that only its ring is known to hold.
+        """
         view = stay.view
         mark = view.places[key].mark
         stay.released ^= mark
         regular = stay.part.regular
         if event.level >= _AGREED:
-            if (
-                regular
-                and len(stay.blocks) > 1
-                and event.level == _AGREED
-                and event.kind < _CONNECT
-            ):
+            if regular and len(stay.blocks) > 1 and event.kind < _CONNECT:
                 stay.released_inner[event.ring] = stay.released_inner.get(event.ring, 0) ^ mark
             elif regular:
                 stay.released_agreed ^= mark
             if event.level == _SAFE:
-                self._safe(stay, key, event)
+                self._safe(stay, key, event, early=early)
         if not regular:
             self._check_held(stay, event)
         if author is None:
@@ -86,13 +97,13 @@ class Together:
 
     # ---- SAFE ----
 
-    def _safe(self, stay: Stay, key: PacketBundle, event: Release) -> None:
+    def _safe(self, stay: Stay, key: PacketBundle, event: Release, *, early: bool) -> None:
         view = stay.view
         safe = view.safes.get(key)
         if safe is None:
             safe = view.safes[key] = SafeRecord()
         safe.members |= stay.bit
-        if safe.regular:
+        if safe.regular and safe.ring in (None, stay.ring):
             stay.safe_count += 1
         if not stay.part.regular:
             self._safe_late(stay, key, safe, event)
@@ -100,20 +111,23 @@ class Together:
         if len(view.stays) < len(view.members):
             self._report.add("S2", f"{stay} passes SAFE, and not all are in its view", event)
         if not safe.regular:
-            self._first_regular(view, key, safe, event)
+            safe.regular, safe.ring = True, event.ring if early else None
+            self._require(view, key, safe, event)
         if safe.members == (1 << len(view.members)) - 1:
             del view.safes[key]
 
-    def _first_regular(
+    def _require(
         self, view: ViewRecord, key: PacketBundle, safe: SafeRecord, event: Release
     ) -> None:
-        safe.regular = True
-        view.safe_count += 1
+        """Require a SAFE bundle of all daemons, or of those of its ring."""
+        rings = range(len(view.rings)) if safe.ring is None else (safe.ring,)
+        for ring in rings:
+            view.safe_counts[ring] += 1
         for other in view.stays.values():
-            if safe.members & other.bit:
+            if other.ring in rings and safe.members & other.bit:
                 other.safe_count += 1
         for other in view.left:
-            if not safe.members & other.bit:
+            if other.ring in rings and not safe.members & other.bit:
                 self._report.add("S1", f"{other} has left its view without SAFE {key}", event)
 
     def _safe_late(self, stay: Stay, key: PacketBundle, safe: SafeRecord, event: Release) -> None:
@@ -127,7 +141,7 @@ class Together:
 
     def _check_safe(self, stay: Stay, event: Conf) -> None:
         view = stay.view
-        if stay.safe_count < view.safe_count:
+        if stay.safe_count < view.safe_counts[stay.ring]:
             self._report.add("S1", f"{stay} leaves its view without a SAFE bundle", event)
         for transitional_members, late in view.safe_late.values():
             if stay.process.identity in transitional_members:
@@ -156,7 +170,7 @@ class Together:
         for ring in range(len(stay.blocks)):
             key, inner = (stay.next, ring, ring == stay.ring), stay.released_inner.get(ring, 0)
             if view.inner_ends.setdefault(key, inner) != inner:
-                text = f"{stay} leaves {view.text} with other AGREED messages of ring {ring}"
+                text = f"{stay} leaves {view.text} with other agreed messages of ring {ring}"
                 self._report.add("V1", text, event)
         if first[2] != end[2]:
             text = (

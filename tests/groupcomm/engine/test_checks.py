@@ -5,8 +5,10 @@ from typing import Any
 
 import attrs
 import pytest
+from msgspec import structs
 
 from groupcomm.clocks.stamp import Stamp, ViewId
+from groupcomm.config.versions import LOCAL_SAFE, LOCALITY, Versions
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.engine import checks
 from groupcomm.errors import Contradiction, ProtocolViolation
@@ -55,6 +57,29 @@ def rows(daemons: int, rings: int) -> list[Row]:
 def rest(**changes: Any) -> None:
     right: dict[str, Any] = {"ring": 0, "hop": 1, "holder": 2, "last": 0, "horizon": 0}
     checks.check_rest(RestNotice(**{**right, "frontiers": [0, 0], **changes}), VIEW)
+
+
+def test_what_daemons_can_deliver_is_told_where_the_view_has_it_and_only_there() -> None:
+    telling = attrs.evolve(VIEW, versions=Versions(features=LOCALITY | LOCAL_SAFE))
+    notice = RestNotice(ring=0, hop=1, holder=2, last=0, horizon=0, frontiers=[0, 0])
+    checks.check_rest(notice, VIEW)
+    checks.check_rest(structs.replace(notice, deliverable=0), telling)
+    for told, view in ((notice, telling), (structs.replace(notice, deliverable=0), VIEW)):
+        with pytest.raises(ProtocolViolation, match="more, or less"):
+            checks.check_rest(told, view)
+    fields: dict[str, Any] = {
+        "ring": 0,
+        "hop": 1,
+        "last": 0,
+        "last_sender": 2,
+        "clock": 0,
+        "burst": 0,
+    }
+    for columns, view in ((2, VIEW), (3, telling)):
+        made = Token(**fields, rows=rows(2, columns), requests=[], wanted=[])
+        checks.check_token(made, view, 0)
+        with pytest.raises(ProtocolViolation, match="short ones"):
+            checks.check_token(made, VIEW if view is telling else telling, 0)
 
 
 def request(**changes: Any) -> None:

@@ -387,3 +387,26 @@ def test_what_was_promised_to_others_is_kept() -> None:
     assert ended.change.past.obligation == (0, 1, 2)
     assert ended.order.frontiers.values == [30]
     assert ended.log == ["horizon 500 after 1"] * 2
+
+
+def test_a_daemon_says_what_all_of_its_ring_can_deliver_and_of_others_what_those_have_said() -> (
+    None
+):
+    ended = Ended(view=TWO_RINGS)
+    ended.order.begin_local(0, [], lambda: None)
+    for ring, number in ((0, 1), (0, 2), (1, 1)):
+        daemon, previous = (0, number - 1) if ring == 0 else (1, 0)
+        ended.receiver.packet(
+            number, bundle(FIFO, 1, "f"), ring=ring, daemon=daemon, previous=previous
+        )
+        if ring == 0:
+            ended.order.follow(ended.streams[0].packets[number], None)
+    ended.order.deliverable.raise_to(1)
+    assert ended.order.deliverable.own == 2, "it can deliver more than the others"
+    assert [holding.notices for holding in ended.change.past.holdings] == [((1, 0),), ()]
+    said = (Holding(0, (), (), 0), Holding(0, ((1, 1),), ((1, 0),), 0))
+    ended.change.accept_obligation(
+        RecoveredSet({1: Past(TWO_RINGS.key, said, ())}), frozenset((0, 1))
+    )
+    assert [holding.notices for holding in ended.change.past.holdings] == [((1, 0),), ((1, 0),)]
+    assert "horizon 0 after 1" not in ended.log

@@ -330,7 +330,7 @@ def token(site: Site, **changes: Any) -> bytes:
         "last_sender": FELLOW,
         "clock": site.state.clock.value,
         "burst": 0,
-        "rows": [Row(frontier=0, sent=0, held=[0, 0]) for _ in (FELLOW, ME)],
+        "rows": [Row(frontier=0, sent=0, held=[0, 0, 0]) for _ in (FELLOW, ME)],
         "requests": [],
         "wanted": [],
     }
@@ -343,6 +343,9 @@ def test_a_token_is_checked_and_an_old_one_only_for_its_form(site: Site) -> None
     assert (name, now) == ("ring.on_token", NOW)
     assert refused(site, PacketKind.TOKEN, token(site, ring=OTHER)) == "token"
     assert refused(site, PacketKind.TOKEN, token(site, burst=7)) == "token"
+    for held in ([0, 0, 1], [1, 0, 0], [0, 0]):
+        rows = [Row(frontier=0, sent=0, held=held) for _ in (FELLOW, ME)]
+        assert refused(site, PacketKind.TOKEN, token(site, rows=rows)) == "token", held
     assert names(site.receive(PacketKind.TOKEN, token(site, burst=7, hop=4))) == ["ring.on_token"]
 
 
@@ -355,12 +358,15 @@ def test_a_rest_notice_is_checked_and_promises_a_horizon_and_a_frontier(site: Si
         "last": 0,
         "horizon": horizon,
         "frontiers": [horizon - 1, site.state.blocks.least],
+        "deliverable": 0,
     }
 
     def rest(**changes: Any) -> bytes:
         return RestNotice(**{**right, **changes}).encode(site.state.key)
 
     assert refused(site, PacketKind.REST, rest(frontiers=[0])) == "rest"
+    assert refused(site, PacketKind.REST, rest(deliverable=None)) == "rest", "a number is missing"
+    assert refused(site, PacketKind.REST, rest(deliverable=1)) == "rest", "it cannot deliver that"
     assert refused(site, PacketKind.REST, rest(holder=ME)) == "sender"
     assert site.receive(PacketKind.REST, rest(ring=OTHER, holder=REMOTE)) == []
     frontiers = site.state.delivery.order.frontiers

@@ -76,6 +76,8 @@ def packet_of(number: int, content: Content) -> DataPacket:
         daemon=HOMES[content.session],
         previous=number - 1,
         bundles=[bundle],
+        local_only=True,
+        safe=content.safe,
     )
 
 
@@ -147,10 +149,35 @@ def test_what_follows_a_causal_message_waits_for_what_that_waits_for() -> None:
     table = table_of(frozenset({("p", "g")}))
     causal = packet_of(1, Content(Kind.MESSAGE, ("k",), "t"))
     causal.bundles[0].level = ServiceLevel.CAUSAL
-    causal.agreed = Stamp(7, 1)
+    causal.agreed, causal.vector = Stamp(7, 1), (0, 0)
     assert table.classify(causal) is None
     message = packet_of(2, Content(Kind.MESSAGE, ("g",), "t"))
     assert table.classify(message) == Wait(Stamp(7, 1))
+
+
+def test_what_follows_a_causal_message_waits_for_the_safe_ones_that_that_may_have_followed() -> (
+    None
+):
+    table = table_of(frozenset({("p", "g"), ("r", "h")}))
+    for number in (1, 3):
+        safe = packet_of(number, Content(Kind.MESSAGE, ("h",), "r", safe=True))
+        assert table.classify(safe) == Wait(number=number)
+    for number, upto, expected in ((4, 1, 1), (6, 2, 2), (8, 7, 3)):
+        causal = packet_of(number, Content(Kind.MESSAGE, ("k",), "t"))
+        causal.bundles[0].level = ServiceLevel.CAUSAL
+        causal.agreed, causal.vector = Stamp(0, 0), (upto, 0)
+        assert table.classify(causal) is None
+        message = packet_of(number + 1, Content(Kind.MESSAGE, ("g",), "t"))
+        assert table.classify(message) == Wait(number=expected)
+
+
+def test_a_safe_packet_that_goes_to_other_rings_is_global_though_nobody_there_gets_it() -> None:
+    """They could not know that its own ring may deliver it alone, when the view ends."""
+    table = table_of(frozenset({("p", "g")}))
+    for safe, expected in ((True, None), (False, Wait(Stamp(10, 0)))):
+        message = packet_of(1 if safe else 2, Content(Kind.MESSAGE, ("g",), "p", safe))
+        message.local_only = False
+        assert table.classify(message) == expected
 
 
 def test_a_session_that_ends_leaves_nothing_behind() -> None:

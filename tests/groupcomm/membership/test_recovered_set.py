@@ -109,7 +109,7 @@ def test_notices_frontiers_and_obligations_are_united(
         {d: past(rows, *one[:2], tuple(sorted(one[2]))) for d, one in said.items()}
     )
     assert recovered_set.notices == [
-        sorted({n for notices, _, _ in said.values() for n in notices})
+        sorted({n for notices, _, _ in said.values() for n in notices if n[1]})
     ]
     assert recovered_set.frontiers == [max(frontier for _, frontier, _ in said.values())]
     assert recovered_set.obligation == {f for _, _, fellows in said.values() for f in fellows}
@@ -120,3 +120,15 @@ def test_it_is_the_same_whoever_unites_and_in_whatever_order(held: Held) -> None
     one, other = unite(held), unite(dict(reversed(held.items())))
     assert (one.spans, one.prefix, one.forgotten) == (other.spans, other.prefix, other.forgotten)
     assert all(one.duties(daemon) == other.duties(daemon) for daemon in held)
+
+
+def test_what_a_ring_can_deliver_goes_with_its_notices_and_promises_nothing() -> None:
+    rows: list[tuple[int, set[int]]] = [(0, {1, 2, 3})]
+    united = RecoveredSet({
+        0: past(rows, notices=((2, 0), (1, 40))),
+        1: past(rows, notices=((3, 0),)),
+        2: past(rows, notices=((3, 70),)),
+    })  # fmt: skip
+    assert united.deliverable == [3]
+    assert united.notices == [[(1, 40), (3, 70)]]
+    assert unite({0: rows}).deliverable == [0]

@@ -103,7 +103,7 @@ def make_packets(shapes: list[Shape]) -> tuple[list[DataPacket], set[naive.Numbe
 
 def limits(held: Collection[naive.Number], fellows: Collection[int] = ()) -> WalkLimits:
     prefix = [next(n for n in range(len(held) + 1) if (ring, n + 1) not in held) for ring in (0, 1)]
-    return WalkLimits([0, 0], prefix, 0, 0, frozenset(fellows))
+    return WalkLimits([0, 0], prefix, 0, 0, frozenset(fellows), [0, 0])
 
 
 def walk(
@@ -209,7 +209,7 @@ def test_from_causal_up_everything_agreed_up_to_a_is_delivered() -> None:
 
 def test_what_everybody_has_forgotten_counts_as_held_and_delivered() -> None:
     one = packet(8, 9, 0, [(1, AGREED)], previous=7, vector=(7, 4), agreed=Stamp(5, 0))
-    walked = RecoveryWalk(WalkLimits([7, 4], [8, 4], 0, 0, frozenset()), lambda _: None)
+    walked = RecoveryWalk(WalkLimits([7, 4], [8, 4], 0, 0, frozenset(), [0, 0]), lambda _: None)
     assert walked.deliverable(one) == one.bundles
 
 
@@ -246,14 +246,34 @@ def test_the_boundary_is_the_first_that_is_not_known_to_be_next_or_safe(
         packet(2, 4, 0, [(1, AGREED)], previous=1),
         packet(3, 6, 0, [(1, SAFE)], previous=2),
     ]
-    held = WalkLimits([0, 0], [3, 1], horizon, frontier, frozenset())
+    held = WalkLimits([0, 0], [3, 1], horizon, frontier, frozenset(), [0, 0])
     assert find_boundary(packets, held) == expected
     assert find_boundary([], held) is None
+
+
+@pytest.mark.parametrize(
+    ("stays", "deliverable", "expected"),
+    [
+        (True, [2, 0], None),
+        (True, [1, 0], Stamp(4, 0)),
+        (True, [1, 2], Stamp(4, 0)),
+        (False, [2, 0], Stamp(4, 0)),
+    ],
+)
+def test_the_boundary_passes_what_stays_in_a_ring_all_of_which_can_deliver_it(
+    stays: bool, deliverable: list[int], expected: Stamp | None
+) -> None:
+    packets = [packet(1, 2, 0, [(1, AGREED)]), packet(2, 4, 0, [(1, SAFE)], previous=1)]
+    for form in ("local_only", "pruned"):
+        setattr(packets[1], form, stays)
+        held = WalkLimits([0, 0], [2, 0], 9, 0, frozenset(), deliverable)
+        assert find_boundary(packets, held) == expected
+        setattr(packets[1], form, False)
 
 
 @given(st.lists(SHAPES, max_size=9), st.integers(0, 10), st.integers(0, 10))
 def test_the_boundary_is_the_models(shapes: list[Shape], horizon: int, frontier: int) -> None:
     packets, _ = make_packets(shapes)
     known = {(one.ring, one.number): one for one in packets}
-    held = WalkLimits([0, 0], [0, 0], horizon, frontier, frozenset())
+    held = WalkLimits([0, 0], [0, 0], horizon, frontier, frozenset(), [0, 0])
     assert find_boundary(packets, held) == naive.boundary(known, horizon, frontier)

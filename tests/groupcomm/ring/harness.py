@@ -5,10 +5,13 @@ from itertools import pairwise
 from groupcomm.clocks.ring_clock import PhysicalClock, RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.core import CoreConfig, Timing
+from groupcomm.config.versions import Versions
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.engine.backlog import Backlog
 from groupcomm.level import ServiceLevel
 from groupcomm.link.routes import Routes
+from groupcomm.order.deliverable import Deliverable
+from groupcomm.order.local_line import LocalLine
 from groupcomm.ring.counts import RingCounts
 from groupcomm.ring.horizon_notices import HorizonNotices, NoticeSchedule
 from groupcomm.ring.ring import Ring
@@ -29,14 +32,19 @@ from groupcomm.wire.token import (
 from tests.groupcomm.wire.payloads import encode_messages
 
 
-def make_view(*rings: tuple[int, ...]) -> View:
+def make_view(*rings: tuple[int, ...], features: int = 0) -> View:
     """Rings in a chain, joined by links between their lowest daemons."""
     count = sum(len(ring) for ring in rings)
     daemons = tuple(DaemonId(f"d{index:02}", Incarnation(1, index)) for index in range(count))
     delay = 0.04 if len(rings) > 1 else 0.0
     links = tuple((near[0], far[0]) for near, far in pairwise(rings))
     return View(
-        id=ViewId(1, "d00", 0), daemons=daemons, rings=rings, links=links, longest_delay_s=delay
+        id=ViewId(1, "d00", 0),
+        daemons=daemons,
+        rings=rings,
+        links=links,
+        longest_delay_s=delay,
+        versions=Versions(features=features),
     )
 
 
@@ -70,6 +78,9 @@ class Daemon:
             view, me, self.clock, source=self.backlog, size=size, base=0, unreliable_base=0
         )
         self.own = self.streams[view.ring_of[me]]
+        self.line = LocalLine(0)
+        on_risen = (lambda: None) if view.reports_deliverable else None
+        self.deliverable = Deliverable(self.own, self.line, lambda _: True, on_risen)
         foreign = [stream for stream in self.streams if stream is not self.own]
         entered = Routes(view, me).entered
         self.gaps = [Gaps(s, delay_s=0.01, retry_s=0.1) for s in foreign if s.ring not in entered]

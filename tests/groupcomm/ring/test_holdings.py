@@ -115,15 +115,25 @@ def test_in_a_larger_ring_the_token_goes_round() -> None:
 
 
 def test_a_frontier_is_collected_once() -> None:
-    holdings = Holdings((0, 1, 2), 0)
-    holdings.on_frontier(1, 5)
+    holdings = Holdings((0, 1, 2), 0, single=True)
+    holdings.on_report(1, 0, 5)
     assert holdings.pop_risen(9) == 0, "daemon 2 has reported nothing"
-    holdings.on_frontier(2, 7)
+    holdings.on_report(2, 0, 7)
     assert holdings.news
     assert holdings.pop_risen(9) == 5
     assert not holdings.news
     assert holdings.pop_risen(9) == 0
-    holdings.on_frontier(1, 4)
+    holdings.on_report(1, 0, 4)
     assert not holdings.news
-    holdings.on_frontier(1, 8)
+    holdings.on_report(1, 0, 8)
     assert holdings.pop_risen(6) == 6, "its own frontier counts, too"
+
+
+def test_beside_other_rings_who_asks_can_deliver_its_packet_and_promises_no_more() -> None:
+    holdings = Holdings((0, 1, 2), 0, single=False)
+    holdings.on_question(1, 5, 90)
+    assert (holdings.owed, holdings.news) == (5, True)
+    assert holdings.least_number(9) == 0, "daemon 2 has reported nothing"
+    holdings.on_report(2, 7, 0)
+    assert (holdings.least_number(9), holdings.least_number(4)) == (5, 4)
+    assert holdings.pop_risen(50) == 0, "other rings may still send below its stamp"

@@ -45,11 +45,14 @@ class Halls:
         return [bytes(event.data) for event in client.events if isinstance(event, Message)]
 
 
-def test_a_message_inside_a_site_does_not_wait_for_another_one_even_if_that_is_cut_off() -> None:
+@pytest.mark.parametrize("level", [AGREED, SAFE])
+def test_a_message_inside_a_site_does_not_wait_for_another_one_even_if_that_is_cut_off(
+    level: ServiceLevel,
+) -> None:
     halls = Halls()
     halls.cluster.network.cut(between([0, 0, 1, 1]))
     for number in range(200):  # over the view change, too
-        halls.send(halls.here[number % 2], "hall", b"%d" % number)
+        halls.send(halls.here[number % 2], "hall", b"%d" % number, level)
         halls.cluster.run(SOON_S)
         for client in halls.here:
             assert halls.got(client)[-1] == b"%d" % number
@@ -86,6 +89,121 @@ def test_what_one_daemon_has_delivered_alone_is_in_the_regular_part_of_its_whole
 def test_the_checkers_find_it_in_the_transitional_part() -> None:
     with find_mutant("one-boundary-for-both-lines").active(), pytest.raises(AssertionError):
         end_view_with_one_delivery(Halls())
+
+
+APART, SITES = between([0, 1, 2, 2]), between([0, 0, 1, 1])
+NEAR = ((0, 1), (1, 0))
+
+
+def run_until_one_has(halls: Halls, text: bytes) -> SimulatedClient:
+    """Let time pass until a program of the first site gets a message; return it."""
+    for _ in range(30_000):
+        for client in halls.here:
+            if text in halls.got(client):
+                return client
+        halls.cluster.run(0.00001)
+    raise AssertionError(f"nobody gets {text!r}")
+
+
+def told(client: SimulatedClient, since: int) -> list[str]:
+    """Return the messages that a program has got, and where the regular part ended."""
+    kept = [event for event in client.events[since:] if isinstance(event, Message | Transition)]
+    return [event.data.decode() if isinstance(event, Message) else "transition" for event in kept]
+
+
+def end_view(halls: Halls, *, together: bool) -> list[list[str]]:
+    """Cut the two daemons of a site off from each other, at once; then they leave the view together
+    without the other site, or each for itself; return what their programs are told meanwhile."""
+    network = halls.cluster.network
+    network.cut(APART)
+    before = [len(client.events) for client in halls.here]
+    halls.cluster.run(0.65)  # the view has ended, and no next one is agreed to
+    if together:
+        network.mend(APART)
+    network.cut(SITES)
+    halls.cluster.run(3.0)
+    found = [told(client, since) for client, since in zip(halls.here, before, strict=True)]
+    if not together:
+        network.mend(APART)
+    network.mend(SITES)
+    halls.checked.finish()
+    return found
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_safe_message_that_one_daemon_has_delivered_comes_to_all_of_its_site(
+    together: bool,
+) -> None:
+    halls = Halls()
+    other, first = halls.here
+    halls.send(other, "hall", b"first", SAFE)  # the token stays with its daemon
+    halls.cluster.run(0.5)
+    halls.cluster.network.cut(NEAR[1:])
+    halls.send(other, "hall", b"safe", SAFE)
+    assert run_until_one_has(halls, b"safe") is first
+    assert halls.got(other) == [b"first"], "it has not heard that the whole site holds the next one"
+    halls.cluster.network.mend(NEAR[1:])
+    found = dict(zip(halls.here, end_view(halls, together=together), strict=True))
+    regular, rest = ["safe", "transition"], ["transition", "safe"]
+    assert found[other][:2] == (regular if together else rest)
+    assert found[first][0] == "transition"
+
+
+def end_with_what_one_daemon_lacks(halls: Halls) -> list[list[str]]:
+    """A SAFE message follows one of the other site that one of the two daemons has not got."""
+    network = halls.cluster.network
+    halls.send(halls.far[0], "hall", b"cause", ServiceLevel.FIFO)
+    halls.cluster.run(DELAY_S - SOON_S)
+    network.cut(NEAR)  # it comes to one of them
+    sender = run_until_one_has(halls, b"cause")
+    network.mend(NEAR)
+    halls.send(sender, "hall", b"safe", SAFE)
+    halls.cluster.run(0.001)
+    return end_view(halls, together=False)
+
+
+def test_a_daemon_can_deliver_nothing_that_follows_what_it_lacks() -> None:
+    """Alone it would deliver neither, and SAFE means that all who stay connected do."""
+    found = end_with_what_one_daemon_lacks(Halls())
+    assert sorted(each[:2] for each in found) == [["transition"], ["transition", "safe"]]
+
+
+def test_the_checkers_find_that_it_said_that_it_can() -> None:
+    with find_mutant("safe-without-v").active(), pytest.raises(AssertionError):
+        end_with_what_one_daemon_lacks(Halls())
+
+
+def end_behind_a_safe_message() -> list[list[str]]:
+    """One of two daemons delivers a message to all behind a SAFE one that no other site knows of
+    yet."""
+    halls = Halls()
+    inside = halls.here[0]
+    halls.here = [halls.cluster.connect(f"more{daemon}", daemon) for daemon in (0, 1)]
+    halls.cluster.run(1.0)
+    halls.checked.join("all", [*halls.here, halls.far[0]])
+    halls.cluster.run(1.0)
+    halls.send(inside, "hall", b"safe", SAFE)
+    halls.cluster.run(SOON_S)
+    assert halls.got(inside) == [b"safe"]
+    halls.send(halls.far[0], "all", b"wide")
+    halls.cluster.run(SOON_S)
+    halls.cluster.network.cut(SITES)  # what the other site has to say of the SAFE message is lost
+    halls.cluster.network.cut(NEAR)
+    run_until_one_has(halls, b"wide")
+    assert sorted(map(len, map(halls.got, halls.here))) == [0, 1]
+    halls.cluster.network.mend({*SITES, *NEAR})
+    return end_view(halls, together=True)
+
+
+def test_a_regular_part_goes_on_behind_a_safe_message_that_its_site_has_delivered() -> None:
+    found = end_behind_a_safe_message()
+    assert sorted(each[:2] for each in found) == [["transition"], ["wide", "transition"]]
+
+
+def test_the_checkers_find_a_boundary_before_it() -> None:
+    mutant = find_mutant("the-boundary-stops-at-what-a-ring-has-passed")
+    with mutant.active(), pytest.raises(AssertionError):
+        end_behind_a_safe_message()
 
 
 def test_a_group_with_a_member_that_others_may_reach_waits_and_one_without_does_not() -> None:
@@ -194,15 +312,15 @@ def test_what_a_site_delivers_alone_has_no_site_send_notices(
 def test_all_daemons_of_a_ring_decide_alike_what_is_local_and_what_it_waits_for(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decided: dict[bytes, set[Stamp | None]] = {}
-    follow: Callable[[Order, DataPacket, Stamp | None], None] = Order.follow
+    decided: dict[bytes, set[tuple[Stamp | None, int]]] = {}
+    follow: Callable[[Order, DataPacket, Stamp | None, int], None] = Order.follow
 
-    def note(self: Order, packet: DataPacket, wait: Stamp | None) -> None:
-        decided.setdefault(packet.raw, set()).add(wait)
-        follow(self, packet, wait)
+    def note(self: Order, packet: DataPacket, wait: Stamp | None, number: int) -> None:
+        decided.setdefault(packet.raw, set()).add((wait, number))
+        follow(self, packet, wait, number)
 
     monkeypatch.setattr(Order, "follow", note)
     result = run_seed(seed, Options(daemons=5, sites=2, faults="all", duration_s=3.0))
     assert not result.findings
     assert all(len(waits) == 1 for waits in decided.values())
-    assert any(None not in waits for waits in decided.values()), "some are local"
+    assert any((None, 0) not in waits for waits in decided.values()), "some are local"

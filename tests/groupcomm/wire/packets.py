@@ -363,6 +363,7 @@ CODECS: Final = (
             last=U64,
             horizon=U64,
             frontiers=U64_LISTS,
+            deliverable=st.none() | U64,
         ),
         RestNotice(ring=0, hop=5, holder=1, last=9, horizon=2**50, frontiers=[6, 7]),
     ),

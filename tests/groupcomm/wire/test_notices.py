@@ -60,12 +60,18 @@ def token(rows: list[Row], requests: int = 0, wanted: int = 0) -> Token:
     "made",
     [
         token([row(0)]),
-        token([row(MAX_RINGS)]),
+        token([row(MAX_RINGS + 1)]),
         token([row(1)] * MAX_DAEMONS),
         token([row(1)], requests=MAX_REQUESTS),
         token([row(1)], wanted=MAX_DAEMONS),
     ],
-    ids=["no ring", "all rings", "all daemons", "all requests", "all want it"],
+    ids=[
+        "no ring",
+        "all rings, and what is deliverable",
+        "all daemons",
+        "all requests",
+        "all want it",
+    ],
 )
 def test_a_token_at_its_limits_comes_back(made: Token) -> None:
     assert fields(decode_token_untrusted(made.encode(KEY))) == fields(made)
@@ -85,7 +91,7 @@ def beyond(rings: int, rows: int) -> bytes:
     "encoded",
     [
         token([]).encode(KEY),
-        *[beyond(rings, 1) for rings in (MAX_RINGS + 1, *U16_BEYOND) if rings != SHORT],
+        *[beyond(rings, 1) for rings in (MAX_RINGS + 2, *U16_BEYOND) if rings != SHORT],
         *[beyond(0, rows) for rows in (MAX_DAEMONS + 1, *U16_BEYOND)],
         token([row(1)] * (MAX_DAEMONS + 1)).encode(KEY),
         token([row(1)], requests=MAX_REQUESTS + 1).encode(KEY),
@@ -122,7 +128,7 @@ def test_a_rest_notice_has_one_frontier_a_daemon() -> None:
     for frontiers in (0, MAX_DAEMONS + 1, 8000):
         with pytest.raises(BadDatagram, match="count"):
             decode_rest_untrusted(rest(frontiers))
-    for frontiers in (2, MAX_DAEMONS):
+    for frontiers in (2, MAX_DAEMONS, 2**15 + 1):
         with pytest.raises(BadDatagram, match="short"):
             decode_rest_untrusted(rest(1)[:-10] + struct.pack("!HQ", frontiers, 9))
 

@@ -5,9 +5,12 @@ from typing import Any
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.engine.backlog import Subscriptions
+from groupcomm.engine.view_change import ViewChange
 from groupcomm.groups.marks import Marks, ReportedFrontier
 from groupcomm.groups.ring_table import NOTHING, RingTable, Wait
 from groupcomm.membership.early_part import EarlyPart
+from groupcomm.membership.recovered_set import WalkLimits
+from groupcomm.order.deliverable import Deliverable
 from groupcomm.order.local_line import LocalLine
 from groupcomm.order.order import Order
 from groupcomm.wire.bundle import Bundle
@@ -86,7 +89,7 @@ def local_packets_wait_for_nothing(right: Right) -> Right:
 def causal_passes_local_packets(_right: Right) -> Right:
     """A CAUSAL message does not wait for local messages that its daemon had delivered."""
 
-    def is_delivered(_self: LocalLine, _number: int, _done: Stamp) -> bool:
+    def is_delivered(_self: LocalLine, _number: int, _done: Stamp, _deliverable: int) -> bool:
         return True
 
     return is_delivered
@@ -112,6 +115,58 @@ def joins_leave_no_mark(_right: Right) -> Right:
     return mark_all
 
 
+@site_mutant((LocalLine, "follow"))
+def safe_before_its_ring_holds_it(right: Right) -> Right:
+    """A local SAFE message waits for no more than an AGREED one."""
+
+    def follow(self: LocalLine, packet: DataPacket, wait: Stamp | None, _number: int = 0) -> None:
+        right(self, packet, wait, 0)
+
+    return follow
+
+
+@site_mutant((Deliverable, "own"))
+def safe_without_v(_right: Any) -> Any:
+    """A daemon says that it can deliver what it holds, whatever that follows is missing."""
+    return property(lambda self: min(self._stream.held, self._line.upto))
+
+
+@site_mutant((ViewChange, "_known_deliverable"))
+def numbers_of_another_ring_united(right: Right) -> Right:
+    """A daemon says of other rings that they can deliver what it holds of their streams."""
+
+    def known(self: ViewChange, others: list[int]) -> list[int]:
+        found: list[int] = right(self, others)
+        for stream in self._delivery.streams:
+            if stream.ring != self._own_ring:
+                found[stream.ring] = max(found[stream.ring], stream.held)
+        return found
+
+    return known
+
+
+@site_mutant((ViewChange, "_known_deliverable"))
+def safe_at_the_end_from_one_holding(right: Right) -> Right:
+    """When a view ends, a ring can deliver what one of its daemons can."""
+
+    def known(self: ViewChange, others: list[int]) -> list[int]:
+        found: list[int] = right(self, others)
+        found[self._own_ring] = max(found[self._own_ring], self._delivery.order.deliverable.own)
+        return found
+
+    return known
+
+
+@site_mutant((WalkLimits, "is_safe"))
+def the_boundary_stops_at_what_a_ring_has_passed(_right: Right) -> Right:
+    """When a view ends, its regular part ends before a SAFE message that its ring has delivered."""
+
+    def is_safe(self: WalkLimits, packet: DataPacket) -> bool:
+        return packet.time <= self.frontier
+
+    return is_safe
+
+
 BUGS = (
     causal_passes_local_packets,
     causes_without_what_local_packets_followed,
@@ -119,8 +174,13 @@ BUGS = (
     local_packets_wait_for_nothing,
     members_of_wide_groups_are_local,
     narrow_while_others_have_rights,
+    numbers_of_another_ring_united,
     one_boundary_for_both_lines,
     right_used_after_it_was_given_back,
     rights_before_marks,
+    safe_at_the_end_from_one_holding,
+    safe_before_its_ring_holds_it,
+    safe_without_v,
     sends_without_a_right,
+    the_boundary_stops_at_what_a_ring_has_passed,
 )

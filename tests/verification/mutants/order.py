@@ -1,6 +1,5 @@
 """Wrong ways to order and deliver."""
 
-from heapq import heappop
 from itertools import count
 from typing import Any
 
@@ -20,15 +19,12 @@ _NEVER = 2**64
 
 
 def _take_agreed(self: Order, highest: int, highest_safe: int) -> DataPacket | None:
-    """Remove the lowest agreed packet, if its time is not above the bound of its level."""
+    """Return the lowest agreed packet, if its time is not above the bound of its level."""
     if not self._agreed:
         return None
     packet = self._agreed[0][2]
     if packet.time > highest or (packet.safe and packet.time > highest_safe):
         return None
-    heappop(self._agreed)
-    if packet.safe:
-        del self._safe[0]
     return packet
 
 

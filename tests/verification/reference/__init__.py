@@ -37,7 +37,7 @@ def reference_check(events: list[TraceEvent]) -> set[str]:
         | daemons.check()
         | check_healing(facts.views)
         | Missing(facts, tables, stages, deliveries).check()
-        | Together(facts, stages, deliveries, daemons).check()
+        | Together(facts, stages, deliveries, daemons, tables).check()
         | orders.check()
         | groups.check()
         | Holes(facts, deliveries, orders, groups).check()

@@ -27,10 +27,11 @@ class Daemons:
         for index, count in facts.all(Count):
             key = (count.p, self._ring(count, index))
             self.counts.setdefault(key, []).append((index, count))
+        # The Orders of inner messages of their homes, and those of them that are above a block.
+        self.inner = {i for i, order in facts.all(Order) if self._is_inner(i, order)}
         self.early = {i for i, order in facts.all(Order) if self._is_early(i, order)}
 
-    def _is_early(self, index: int, order: Order) -> bool:
-        """Return whether an Order is early: above a block, of an inner message of its home."""
+    def _is_inner(self, index: int, order: Order) -> bool:
         facts, name = self.facts, (order.c, order.m)
         view, regular = self.stages.at(order.c, index)
         home, rings = facts.home(order.c, index), self.rings(view)
@@ -38,7 +39,12 @@ class Daemons:
             return False
         own = len(rings) > 1 and facts.views.ring_of(home, view) == order.pos[2]
         whole = facts.at_home(name)
-        if not own or facts.level(name) != AGREED or whole is None or whole[0].index >= index:
+        return own and facts.level(name) >= AGREED and whole is not None and whole[0].index < index
+
+    def _is_early(self, index: int, order: Order) -> bool:
+        view, _ = self.stages.at(order.c, index)
+        home, rings = self.facts.home(order.c, index), self.rings(view)
+        if home is None or index not in self.inner:
             return False
         return any(order.pos[1] > self.block(home, ring, index) for ring in rings)
 

@@ -214,9 +214,9 @@ class Facts:
         return sorted(found, key=lambda released: released.index)
 
     def is_inner(self, released: Released) -> bool:
-        """Return whether a Release is inner: of an AGREED message of the own ring of several."""
+        """Return whether a Release is inner: of an agreed message of the own ring of several."""
         event, view = released.event, released.view
-        message = event.level == AGREED and event.kind < CONNECT
+        message = event.level >= AGREED and event.kind < CONNECT
         several = len(self.views.rings.get(view, ())) > 1
         own = self.views.ring_of(event.p, view) == event.ring
         return released.regular and message and several and own

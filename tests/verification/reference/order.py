@@ -291,8 +291,8 @@ class Orders:
                     self.found.add("X2")
 
     def _may_be_inner(self, event: Deliver) -> bool:
-        """Return whether an AGREED message comes to a client of its ring, in a view of several."""
-        return event.level == AGREED and self.facts.is_own_ring(event.c, event.pos)
+        """Return whether an agreed message comes to a client of its ring, in a view of several."""
+        return event.level >= AGREED and self.facts.is_own_ring(event.c, event.pos)
 
     def _check_known(self) -> None:
         """Check X1 for each client: what it gets after a message was known before that was sent."""

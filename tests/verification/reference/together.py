@@ -8,6 +8,7 @@ from tests.verification.reference.daemons import Daemons
 from tests.verification.reference.deliveries import Deliveries
 from tests.verification.reference.facts import Facts, Released
 from tests.verification.reference.stages import Stages
+from tests.verification.reference.tables import Tables
 from tests.verification.reference.terms import AGREED, CAUSAL, CONNECT, SAFE, Name
 
 
@@ -15,13 +16,19 @@ class Together:
     """Checker of the releases and deliveries of a view by the time that it is left."""
 
     def __init__(
-        self, facts: Facts, stages: Stages, deliveries: Deliveries, daemons: Daemons
+        self,
+        facts: Facts,
+        stages: Stages,
+        deliveries: Deliveries,
+        daemons: Daemons,
+        tables: Tables,
     ) -> None:
         self.facts = facts
         self.views = facts.views
         self.stages = stages
         self.deliveries = deliveries
         self.daemons = daemons
+        self.tables = tables
         self.found: set[str] = set()
 
     def check(self) -> set[str]:
@@ -38,7 +45,7 @@ class Together:
             self._check_stable(released)
         for again in self.facts.repeated:
             if again.regular and again.event.level == SAFE:
-                self._check_prefixes(again.view, again.event.time, again.index)
+                self._check_held(again)
         for index, order in self.facts.all(Order):
             self._check_order(index, order)
         return self.found
@@ -64,12 +71,7 @@ class Together:
             for r in releases
             if r.regular
             and r.event.level >= AGREED
-            and not (
-                len(rings) > 1
-                and r.event.ring in rings
-                and r.event.level == AGREED
-                and r.event.kind < CONNECT
-            )
+            and not (len(rings) > 1 and r.event.ring in rings and r.event.kind < CONNECT)
         }
 
     # ---- due releases ----
@@ -77,6 +79,7 @@ class Together:
     def _check_obligations(self, view: str) -> None:
         """Check D6, O5, S1, S3: the releases due at a process that has left a view."""
         everything = [r for r in self.facts.everywhere() if r.view == view and r.event.level > 0]
+        alone = self._early(everything)
         for process in self.views.processes:
             if self.views.left_at(process, view) is None:
                 continue
@@ -85,7 +88,7 @@ class Together:
             fellows = self.views.fellows(process, view)
             for released in everything:
                 lacks_safe = released.event.level == SAFE and released.bundle not in safe
-                if lacks_safe and process in self._bound(released):
+                if lacks_safe and process in self._bound(released, alone):
                     self.found.add("S1" if released.regular else "S3")
                 if released.bundle in mine:
                     continue
@@ -95,10 +98,20 @@ class Together:
                 elif author in fellows:
                     self.found.add("O5")
 
-    def _bound(self, released: Released) -> list[str]:
+    def _early(self, everything: list[Released]) -> set[tuple[str, int, int, int]]:
+        """Return the SAFE bundles whose first Release in a regular part is early."""
+        safe = [r for r in everything if r.regular and r.event.level == SAFE]
+        first = {r.bundle: r for r in reversed(safe)}
+        return {bundle for bundle, r in first.items() if self._is_early(r)}
+
+    def _bound(self, released: Released, alone: set[tuple[str, int, int, int]]) -> list[str]:
         """Return the processes that must release a SAFE bundle, too."""
         if released.regular:
-            return self.views.members(released.view)
+            members = self.views.members(released.view)
+            if released.bundle in alone:
+                ring = released.event.ring
+                return [p for p in members if self.views.ring_of(p, released.view) == ring]
+            return members
         return self.views.fellows(released.event.p, released.view)
 
     # ---- conditions of SAFE releases ----
@@ -112,27 +125,60 @@ class Together:
                 if event.number not in [hold.number for hold in held]:
                     self.found.add("S3")
         if released.regular and event.level == SAFE:
-            self._check_prefixes(view, event.time, index)
+            self._check_held(released)
             for member in self.views.members(view):
                 installed = self.views.installed_at(member, view)
                 if installed is None or installed > index:
                     self.found.add("S2")
 
-    def _check_prefixes(self, view: str, time: int, index: int) -> None:
-        """Check S1."""
+    def _check_held(self, released: Released) -> None:
+        """Check S1 of a regular Release."""
+        index, event, view = released.index, released.event, released.view
+        if self._all_hold(view, event.time, index):
+            return
+        if not self._is_early(released):
+            self.found.add("S1")
+        else:
+            for process in self.views.members(view):
+                if self.views.ring_of(process, view) == event.ring:
+                    held = self.daemons.prefix(process, (view, event.ring), index)
+                    self.found |= {"S1"} if held < event.number else set()
+            table = self.tables.at(event.p, index)
+            for to in (to for name in self._names_of(released) for to in self.facts.to(name)):
+                named = [table.names[to]] if to in table.names else []
+                for client in [*named, *table.members(to), *table.readers.get(to, [])]:
+                    home = self.facts.home(client, index)
+                    ring = self.views.ring_of(home, view) if home is not None else None
+                    self.found |= {"S1"} if ring not in (None, event.ring) else set()
+
+    def _is_early(self, released: Released) -> bool:
+        """Return whether a Release of a SAFE bundle in a regular part is early."""
+        view = released.view
+        several = len(self.views.rings.get(view, ())) > 1
+        return several and not self._all_hold(view, released.event.time, released.index)
+
+    def _names_of(self, released: Released) -> list[Name]:
+        event, sent = released.event, self.facts.sent
+        names = [(event.c, number) for number in range(event.first, event.last + 1)]
+        return [name for name in names if sent.get(name, released.index) < released.index]
+
+    def _all_hold(self, view: str, time: int, index: int) -> bool:
+        """Return whether all members hold all packets up to a time."""
         for ring in self.daemons.rings(view):
             needed = [e.number for e in self.daemons.packets(ring, index) if e.time <= time]
             for process in self.views.members(view):
                 if needed and self.daemons.prefix(process, ring, index) < needed[-1]:
-                    self.found.add("S1")
+                    return False
+        return True
 
     def _check_order(self, index: int, order: Order) -> None:
         name = (order.c, order.m)
         if order.trans or self.facts.sent.get(name, index) >= index:
             return
-        if self.facts.level(name) == SAFE:
+        if self.facts.level(name) == SAFE and index not in self.daemons.inner:
             view, _ = self.stages.at(order.c, index)
-            self._check_prefixes(view, order.pos[1], index)
+            if not self._all_hold(view, order.pos[1], index):
+                self.found.add("S1")
 
     # ---- agreement of clients ----
 

@@ -463,15 +463,8 @@ class Locality(Specification[LocalityState]):
             condition = _C.SESSION_FIRST if same else _C.RECEIVERS_FIRST
             self.need((ring, other) in done, condition)
         if content.safe:
-            self.need(self.is_safe(state, daemon, number, entry), _C.ALL_CAN)
+            self.need(state.stable.get(daemon, 0) >= number, _C.ALL_CAN)
         state.delivered[daemon] = (*done, packet)
-
-    def is_safe(self, state: LocalityState, daemon: str, number: int, entry: Entry) -> bool:
-        """Return whether the whole ring can deliver a local packet."""
-        ring = self.cluster.ring_of(daemon)
-        late = max((state.packets[ring, n].time for n in entry.after), default=0)
-        can = all(self.least(state, other) >= late for other in self.rings[ring])
-        return can and state.stable.get(daemon, 0) >= number
 
     def _holds(self, state: LocalityState, daemon: str, packet: PacketId) -> bool:
         return state.prefix.get((daemon, packet[0]), 0) >= packet[1]

@@ -246,7 +246,8 @@ class LocalityModel(Model[LocalityState]):
             packet = state.packets[each]
             if number > prefix[ring] or packet.content.kind not in AGREED:
                 continue
-            safe = packet.time <= frontier or number <= stable[ring]
+            local = spec.entries(state, ring)[number - 1].local
+            safe = packet.time <= frontier or (local and number <= stable[ring])
             if packet.time > least or (packet.content.safe and not safe):
                 break
             found.add(each)

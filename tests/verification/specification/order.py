@@ -11,7 +11,9 @@ The actions are those of `groupcomm/ring`, `groupcomm/order` and `groupcomm/engi
 The agreed order is that of the *places*: (time, ring). Time stamps are those of Lamport: above all
 that the daemon has received. A daemon delivers a packet once no ring can still send a lower one, by
 its promises; a SAFE one once this is so at every daemon. How daemons come to know the latter, by
-frontiers, is left out: `gather` of recovery.py checks that what they say they know is true.
+frontiers, is left out: `gather` of recovery.py checks that what they say they know is true. With
+`inside`, a daemon delivers a SAFE packet of its own ring also once the whole ring holds the stream
+up to it (locality.py): which packets may be delivered like that is not known here.
 
 Which packets are in the agreed order is not known when they are stamped. A daemon that delivers a
 packet *passes over* those of lower places that it has not delivered: no daemon may deliver these.
@@ -154,6 +156,7 @@ class Order(Specification[OrderState]):
         base: the number before the first one of each stream.
         clock: the time with which the view begins; all stamps are above.
         dropped: conditions that are left out.
+        inside: whether SAFE packets may be local.
     """
 
     def __init__(
@@ -162,8 +165,11 @@ class Order(Specification[OrderState]):
         base: int = 0,
         clock: int = 0,
         dropped: frozenset[enum.Enum] = frozenset(),
+        *,
+        inside: bool = False,
     ) -> None:
         super().__init__(dropped)
+        self._inside = inside and len(rings) > 1
         self.rings = rings
         self.base = base
         self.clock = clock
@@ -244,9 +250,20 @@ class Order(Specification[OrderState]):
         time = state.packets[packet].time
         self.need(time <= state.least.get(daemon, self.clock), OrderCondition.NOTHING_LOWER)
         if safe:
-            least = min(state.least.get(other, self.clock) for other in self.members)
-            self.need(time <= least, OrderCondition.ALL_CAN)
+            self.need(self.can_all(state, daemon, packet), OrderCondition.ALL_CAN)
         self.release(state, daemon, packet, safe=safe)
+
+    def can_all(self, state: OrderState, daemon: str, packet: PacketId) -> bool:
+        """Return whether all daemons can deliver a SAFE packet, or all of the daemon's own ring."""
+        ring, number = packet
+        least = min(state.least.get(other, self.clock) for other in self.members)
+        if state.packets[packet].time <= least:
+            return True
+        return self._inside and daemon in self.rings[ring] and number <= self.whole(state, ring)
+
+    def whole(self, state: OrderState, ring: int) -> int:
+        """Return the number up to which a whole ring holds its stream."""
+        return min(self.held_by(state, daemon, ring).prefix for daemon in self.rings[ring])
 
     def release(self, state: OrderState, daemon: str, packet: PacketId, *, safe: bool) -> None:
         """Deliver a packet, whatever allows that, and pass over all lower ones."""

@@ -54,12 +54,15 @@ class Past(NamedTuple):
         frontiers: for each ring the time up to which all daemons of the ring can deliver, as far
             as it knows.
         obligation: the daemons with which it must treat the view alike.
+        wholes: for each ring the number up to which all its daemons hold its stream, as far as it
+            knows; empty without local SAFE packets.
     """
 
     held: tuple[Held, ...]
     notices: tuple[frozenset[tuple[int, int]], ...]
     frontiers: tuple[int, ...]
     obligation: frozenset[str]
+    wholes: tuple[int, ...] = ()
 
 
 class Recovered(NamedTuple):
@@ -72,6 +75,7 @@ class Recovered(NamedTuple):
         known: the time up to which its members surely know that. One that goes on alone has told
             nobody what it has learned of others: that may be all of `frontier`, or less.
         obligation: the daemons whose packets are delivered in any case.
+        wholes: for each ring the number up to which all its daemons hold its stream.
     """
 
     held: tuple[Held, ...]
@@ -79,6 +83,7 @@ class Recovered(NamedTuple):
     frontier: int
     known: int
     obligation: frozenset[str]
+    wholes: tuple[int, ...]
 
 
 class Stage(enum.Enum):
@@ -147,6 +152,7 @@ class Recovery(Order):
     Args:
         rings, base, clock, dropped: see Order.
         exact: whether the rule is known by which packets are dropped, and the kind of each packet.
+        inside: see Order.
     """
 
     def __init__(
@@ -157,8 +163,9 @@ class Recovery(Order):
         dropped: frozenset[enum.Enum] = frozenset(),
         *,
         exact: bool = False,
+        inside: bool = False,
     ) -> None:
-        super().__init__(rings, base, clock, dropped)
+        super().__init__(rings, base, clock, dropped, inside=inside)
         self._exact = exact
 
     # ---- from the join to the obligation ----
@@ -171,6 +178,9 @@ class Recovery(Order):
             for members, frontier in zip(self.rings, past.frontiers, strict=True):
                 least = min(state.least.get(member, self.clock) for member in members)
                 self.need(frontier <= least, RecoveryCondition.KNOWN_IS_TRUE)
+            for ring, number in enumerate(past.wholes):
+                is_whole = number <= self.whole(state, ring)
+                self.need(is_whole, RecoveryCondition.KNOWN_IS_TRUE)
             announced = all(
                 (ring, value, upto) in state.announced
                 for ring, notices in enumerate(past.notices)
@@ -231,7 +241,7 @@ class Recovery(Order):
         if alone:
             pasts = [self._own_past(state, daemon)]
         held: list[Held] = []
-        horizons, frontiers = [], []
+        horizons, frontiers, wholes = [], [], []
         for ring in range(len(self.rings)):
             whole = Held(self.base)
             for past in pasts:
@@ -242,10 +252,13 @@ class Recovery(Order):
             times += [value for p in pasts for value, upto in p.notices[ring] if upto <= whole[0]]
             horizons.append(max(times))
             frontiers.append(max((past.frontiers[ring] for past in pasts), default=self.clock))
+            wholes.append(max((past.wholes[ring] for past in pasts if past.wholes), default=0))
         members = frozenset(member for member, _ in seats)
         obligation = members.union(*(past.obligation for past in pasts))
         known = self._said(state, daemon) if alone else min(frontiers)
-        return Recovered(tuple(held), min(horizons), min(frontiers), known, obligation)
+        return Recovered(
+            tuple(held), min(horizons), min(frontiers), known, obligation, tuple(wholes)
+        )
 
     def _said(self, state: RecoveryState, daemon: str) -> int:
         """Return the time of which a daemon has once said that all can deliver up to it."""
@@ -258,7 +271,8 @@ class Recovery(Order):
         blocks = (state.block.get((daemon, ring), self.clock) for ring in rings)
         notices = tuple(frozenset(((block, self.base),)) for block in blocks)
         least = min(state.least.get(other, self.clock) for other in self.members)
-        return Past(held, notices, (least,) * len(self.rings), frozenset())
+        wholes = tuple(self.whole(state, ring) for ring in rings) if self._inside else ()
+        return Past(held, notices, (least,) * len(self.rings), frozenset(), wholes)
 
     # ---- the rest of the delivery ----
 
@@ -266,11 +280,14 @@ class Recovery(Order):
         """Note that the packet that was delivered last is SAFE, as a later bundle of it is."""
         time = state.packets[packet].time
         if daemon not in state.frozen:
-            least = min(state.least.get(other, self.clock) for other in self.members)
-            self.need(time <= least, OrderCondition.ALL_CAN)
+            self.need(self.can_all(state, daemon, packet), OrderCondition.ALL_CAN)
         elif state.stage[daemon] is Stage.RECOVERED:
-            frontier = self.recovered(state, daemon).frontier
-            self.need(time <= frontier, RecoveryCondition.BEFORE_BOUNDARY)
+            is_safe = self.is_safe(self.recovered(state, daemon), packet, time)
+            self.need(is_safe, RecoveryCondition.BEFORE_BOUNDARY)
+
+    def is_safe(self, together: Recovered, packet: PacketId, time: int) -> bool:
+        """Return whether those who go on together know that all can deliver a SAFE packet."""
+        return time <= together.frontier or packet[1] <= together.wholes[packet[0]]
 
     def settle(self, state: RecoveryState, daemon: str, packet: PacketId, safe: bool) -> None:
         """Deliver a packet of the regular part."""
@@ -278,7 +295,8 @@ class Recovery(Order):
         self.need(packet in state.packets, OrderCondition.WAS_STAMPED)
         together = self.recovered(state, daemon)
         time = state.packets[packet].time
-        allowed = time <= (together.frontier if safe else together.horizon)
+        is_safe = self.is_safe(together, packet, time)
+        allowed = time <= together.horizon and (is_safe or not safe)
         allowed = allowed and not self._is_beyond(state, together, (time, packet[0]), surely=True)
         self.need(allowed, RecoveryCondition.BEFORE_BOUNDARY)
         self.release(state, daemon, packet, safe=safe)
@@ -357,8 +375,9 @@ class Recovery(Order):
             state: the state.
             together: the recovered set.
             place: the place.
-            surely: whether packets of unknown kind are taken for AGREED, not for SAFE, and members
-                are taken to know all that they may have learned.
+            surely: whether packets of unknown kind are taken for AGREED, not for SAFE, members are
+                taken to know all that they may have learned, and packets that a whole ring holds
+                for those that it may deliver alone.
         """
         if place[0] > together.horizon:
             return True
@@ -369,6 +388,8 @@ class Recovery(Order):
             may_be_safe = kind is Kind.SAFE or (kind is None and not surely)
             time = state.packets[packet].time
             is_here = packet[1] in together.held[packet[0]]
+            if surely and self.is_safe(together, packet, time):
+                continue
             if is_here and may_be_safe and time > frontier:
                 return True
         return False

@@ -47,7 +47,14 @@ from groupcomm.trace.steps import TraceClock
 from groupcomm.wire import membership as wire
 from groupcomm.wire.bundle import BundleKind
 from tests.verification.specification.form import Disabled
-from tests.verification.specification.order import NOWHERE, Held, Kind, PacketId, Place
+from tests.verification.specification.order import (
+    NOWHERE,
+    Held,
+    Kind,
+    OrderCondition,
+    PacketId,
+    Place,
+)
 from tests.verification.specification.recovery import Past, Recovery, RecoveryState, Seats, Stage
 from tests.verification.specification.views import Join, Proposal, Views, ViewsState
 
@@ -116,8 +123,8 @@ class Refinement:
             Left: self._on_end,
         }
         self._coming: dict[str, View] = {}  # the view that each daemon installs next
-        # By daemon, the packets that were released ahead of the order, by place.
-        self._ahead: dict[str, dict[Place, PacketId]] = {}
+        # By daemon, the packets released ahead of the order, by place, and whether they are SAFE.
+        self._ahead: dict[str, dict[Place, tuple[PacketId, bool]]] = {}
         self.violations: list[Violation] = []
         self.actions = 0
 
@@ -239,7 +246,7 @@ class Refinement:
         ahead = self._ahead.pop(daemon, {})
         if observed is not None:
             for place in sorted(ahead):
-                self._release(observed, daemon, ahead[place], safe=False)
+                self._release(observed, daemon, *ahead[place])
             observed.specification.finish(observed.state, daemon)
         self._views.install(self._state, daemon)
         self._enter(event)
@@ -256,10 +263,10 @@ class Refinement:
             delivered = state.delivered.get(daemon, ())
             others = state.turned.get(seats, ())[len(delivered) :]
             if specification.is_beyond(state, daemon, place, surely=False) and not (
-                others and others[0] == ahead[place]
+                others and others[0] == ahead[place][0]
             ):
                 break
-            self._release(observed, daemon, ahead.pop(place), safe=False)
+            self._release(observed, daemon, *ahead.pop(place))
         delivered, turned = state.delivered.get(daemon, ()), state.turned.get(seats)
         if turned is None:
             open_places = [
@@ -267,7 +274,7 @@ class Refinement:
                 for place in sorted(ahead)
                 if not specification.is_beyond(state, daemon, place, surely=True)
             ]
-            observed.undecided[seats] = tuple(ahead[place] for place in open_places)
+            observed.undecided[seats] = tuple(ahead[place][0] for place in open_places)
             return
         more, undecided = delivered[len(turned) :], observed.undecided[seats]
         if more and delivered[: len(turned)] == turned and undecided[: len(more)] == more:
@@ -296,7 +303,7 @@ class Refinement:
                 event.view,
                 by_index,
                 view.key,
-                Recovery(event.rings, self._base, view.clock),
+                Recovery(event.rings, self._base, view.clock, inside=view.versions.has_local_safe),
                 RecoveryState(),
                 set(members),
             )
@@ -359,21 +366,30 @@ class Refinement:
         is_regular = state.stage.get(daemon) is not Stage.TURNED
         is_above = state.done.get(daemon, NOWHERE) < place
         if is_above and is_regular and _is_inner(event, specification):
-            ahead[place] = packet
+            if safe:
+                self._need_safe(observed, daemon, packet, event.time)
+            ahead[place] = packet, safe or ahead.get(place, (packet, False))[1]
             return
         for lower in sorted(each for each in ahead if each < place):
-            self._release(observed, daemon, ahead.pop(lower), safe=False)
-        ahead.pop(place, None)  # a join, say, follows messages in their packet
+            self._release(observed, daemon, *ahead.pop(lower))
+        _, was_safe = ahead.pop(place, (packet, False))  # a join may follow messages in a packet
         if state.done.get(daemon) == place:
             if safe and state.kind.get(packet) is Kind.AGREED:
                 state.kind[packet] = Kind.SAFE  # a packet is SAFE if one of its bundles is
                 specification.confirm(state, daemon, packet)
             return
-        self._release(observed, daemon, packet, safe=safe)
+        self._release(observed, daemon, packet, safe or was_safe)
 
-    def _release(
-        self, observed: ObservedView, daemon: str, packet: PacketId, *, safe: bool
-    ) -> None:
+    def _need_safe(self, observed: ObservedView, daemon: str, packet: PacketId, time: int) -> None:
+        """Raise Disabled unless a SAFE packet may be delivered ahead of the order."""
+        specification, state = observed.specification, observed.state
+        if daemon not in state.frozen:
+            is_safe = specification.can_all(state, daemon, packet)
+        else:
+            is_safe = specification.is_safe(specification.recovered(state, daemon), packet, time)
+        specification.need(is_safe, OrderCondition.ALL_CAN)
+
+    def _release(self, observed: ObservedView, daemon: str, packet: PacketId, safe: bool) -> None:
         specification, state = observed.specification, observed.state
         if daemon not in state.frozen:
             specification.deliver(state, daemon, packet, safe)
@@ -385,7 +401,7 @@ class Refinement:
 
 def _is_inner(event: Release, specification: Recovery) -> bool:
     """Return whether a release in the regular part is inner."""
-    message = event.level == _AGREED and event.kind < BundleKind.CONNECT
+    message = event.level >= _AGREED and event.kind < BundleKind.CONNECT
     return message and len(specification.rings) > 1 and event.p in specification.rings[event.ring]
 
 
@@ -402,9 +418,10 @@ def _past_of(past: wire.Past, observed: ObservedView) -> Past:
         held.append(Held(prefix, frozenset(early)))
     return Past(
         tuple(held),
-        tuple(frozenset((value, upto) for upto, value in h.notices) for h in past.holdings),
+        tuple(frozenset((v, upto) for upto, v in h.notices if v) for h in past.holdings),
         tuple(holding.frontier for holding in past.holdings),
         frozenset(observed.daemons[index] for index in past.obligation),
+        tuple(max((upto for upto, v in h.notices if not v), default=0) for h in past.holdings),
     )
 
 

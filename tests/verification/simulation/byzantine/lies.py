@@ -345,6 +345,8 @@ class Forger:
         ring = operation.view.ring_of[me]
         members = operation.view.rings[ring]
         held = [stream.held for stream in operation.streams]
+        if operation.view.reports_deliverable:
+            held.append(operation.deliverable.own)
         frontier = operation.blocks.least
         rows = [
             Row(frontier=frontier, sent=0, held=[h + rng.choice((0, 0, 1)) for h in held])
@@ -372,7 +374,13 @@ class Forger:
             last=max(0, operation.streams[ring].held - self._near()),
             horizon=operation.clock.value + self._rng.choice((0, 1, 1000, 10**6)),
             frontiers=[operation.blocks.least + self._near() for _ in operation.view.rings[ring]],
+            deliverable=self._deliverable(operation),
         ).encode(operation.key)
+
+    def _deliverable(self, operation: ViewState) -> int | None:
+        if not operation.view.reports_deliverable:
+            return None
+        return operation.deliverable.own + self._near()
 
     def _horizon(self, operation: ViewState, me: int, bundles: list[Bundle]) -> bytes:
         rng = self._rng
