@@ -31,6 +31,7 @@ class EarlyPart:
         "_boundary",
         "_deliverable",
         "_late",
+        "_least",
         "_lost_below",
         "_own",
         "_prefix",
@@ -54,7 +55,8 @@ class EarlyPart:
         self._deliverable = deliverable
         self._late: set[tuple[int, int]] = set()  # sessions of which a bundle is not regular
         self._lost_below = [_NEVER] * len(prefix)  # lowest packet with such a one, FIFO or CAUSAL
-        self._stuck: list[DataPacket] = []  # local packets that are not regular
+        self._stuck: list[tuple[int, Stamp]] = []  # local packets that are not regular
+        self._least: list[tuple[Stamp, int]] = []  # what these wait for, without what is above one
         self.bundles: list[Bundle] = []
         self.has_local = False
 
@@ -94,23 +96,20 @@ class EarlyPart:
         if level < _AGREED:
             self._lost_below[ring] = min(self._lost_below[ring], packet.number)
         elif packet.wait is not None:
-            self._stuck.append(packet)
+            self._stuck.append((packet.number, packet.wait))
+            if not self._is_behind(packet.wait, packet.wait_number):
+                self._least.append((packet.wait, packet.wait_number))
 
     def _is_early(self, packet: DataPacket) -> bool:
         wait = packet.wait
         if wait is None or wait >= self._boundary or packet.wait_number > self._deliverable:
             return False
-        return self._has_streams(packet) and not self._follows_stuck(packet)
+        return self._has_streams(packet) and not self._is_behind(wait, packet.wait_number)
 
-    def _follows_stuck(self, packet: DataPacket) -> bool:
-        """Return whether a local packet comes, at all daemons, after one that is not regular."""
-        assert packet.wait is not None
-        return any(
-            other.wait is not None
-            and other.wait <= packet.wait
-            and other.wait_number <= packet.wait_number
-            for other in self._stuck
-        )
+    def _is_behind(self, wait: Stamp, number: int) -> bool:
+        """Return whether what waits like that comes, at all daemons, after a packet that is not
+        regular."""
+        return any(stamp <= wait and other <= number for stamp, other in self._least)
 
     def _has_causes(self, packet: DataPacket) -> bool:
         """Return whether the causes of a CAUSAL bundle are regular."""
@@ -119,10 +118,7 @@ class EarlyPart:
         agreed, own = packet.agreed, packet.vector[self._own]
         if agreed >= self._boundary or not self._has_streams(packet):
             return False
-        return not any(
-            other.number <= own and other.wait is not None and other.wait <= agreed
-            for other in self._stuck
-        )
+        return not any(number <= own and wait <= agreed for number, wait in self._stuck)
 
     def _has_streams(self, packet: DataPacket) -> bool:
         """Return whether all up to V is there, and what is below AGREED is regular."""

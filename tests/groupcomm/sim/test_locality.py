@@ -324,3 +324,56 @@ def test_all_daemons_of_a_ring_decide_alike_what_is_local_and_what_it_waits_for(
     assert not result.findings
     assert all(len(waits) == 1 for waits in decided.values())
     assert any((None, 0) not in waits for waits in decided.values()), "some are local"
+
+
+STEP_S = 0.00005
+
+
+def got_last(client: SimulatedClient) -> bytes:
+    last = client.events[-1]
+    return bytes(last.data) if isinstance(last, Message) else b""
+
+
+def delays_of(level: ServiceLevel, *, far: bool, load: bool = False) -> list[float]:
+    """Return how long messages take to a group of one site of two daemons, in ms, rising.
+
+    Args:
+        level: their level.
+        far: whether there is another site.
+        load: whether a program of that sends to both.
+    """
+    daemons = (2, 2) if far else (2,)
+    checked = CheckedCluster(plain_settings(daemons=daemons, sites=len(daemons), delay_s=DELAY_S))
+    cluster = checked.cluster
+    clients = checked.connect(2 * sum(daemons))
+    here, there = ([c for c in clients if c.daemon // 2 == site] for site in (0, 1))
+    members, others = here[:2], [*here[2:], *there]
+    checked.join("hall", members)
+    checked.join("all", others)
+    cluster.run(1.0)
+    found: list[float] = []
+    for number in range(200):
+        text = b"%d" % number
+        if load:
+            others[-1].multicast(["all"], bytes(100), level=AGREED)
+        if number % 4 == 0:
+            members[number // 4 % 2].multicast(["hall"], text, level=level)
+            steps = 0
+            while any(got_last(client) != text for client in members):
+                cluster.run(STEP_S)
+                steps += 1
+            found.append(1000 * STEP_S * steps)
+        cluster.run(SOON_S)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("level", [AGREED, SAFE])
+def test_a_message_inside_a_site_takes_as_long_as_in_a_cluster_of_that_site_alone(
+    level: ServiceLevel,
+) -> None:
+    alone, idle = delays_of(level, far=False), delays_of(level, far=True)
+    busy = delays_of(level, far=True, load=True)
+    half, most = len(alone) // 2, len(alone) - 1
+    assert idle[half] <= 1.2 * alone[half]
+    assert busy[half] <= 2 * alone[half]
+    assert busy[most] <= 1000 * DELAY_S

@@ -60,6 +60,7 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "history": ("--rounds 40",),
     "kept": ("--kills 100",),
     "witness": ("--rounds 3", "--rounds 3 --sites"),
+    "local_delays": ("",),
     "history_away": ("--messages 1000000",),
     "spark_exactly_once": ("--kills 20",),
     "spark_workers": ("",),
