@@ -39,7 +39,7 @@ class SurvivorRecord:
             self._find(event, f"installs {event.view} after a later view")
         self._view, self.members = view, members
         self._given, self._top = set(), (0, 0, 0)
-        self._inner = -1  # the ring whose AGREED messages may be ahead of the order here
+        self._inner = -1  # the ring whose messages may be ahead of the order here
         if len(event.rings) > 1:
             self._inner = next((i for i, r in enumerate(event.rings) if event.p in r), -1)
 
@@ -52,7 +52,7 @@ class SurvivorRecord:
             self._find(event, f"gives {place} twice")
         self._given.add(place)
         inner = event.ring == self._inner and event.kind < BundleKind.CONNECT
-        if event.level == ServiceLevel.SAFE or (event.level == ServiceLevel.AGREED and not inner):
+        if event.level >= ServiceLevel.AGREED and not inner:
             if place < self._top:
                 self._find(event, f"gives {place} after {self._top}")
             self._top = place
