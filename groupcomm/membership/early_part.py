@@ -9,6 +9,7 @@ through in stamp order.
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
+from groupcomm.membership.minima import Minima
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 
@@ -31,11 +32,11 @@ class EarlyPart:
         "_boundary",
         "_deliverable",
         "_late",
-        "_least",
         "_lost_below",
         "_own",
         "_prefix",
         "_stuck",
+        "_stuck_numbers",
         "bundles",
         "has_local",
     )
@@ -55,8 +56,9 @@ class EarlyPart:
         self._deliverable = deliverable
         self._late: set[tuple[int, int]] = set()  # sessions of which a bundle is not regular
         self._lost_below = [_NEVER] * len(prefix)  # lowest packet with such a one, FIFO or CAUSAL
-        self._stuck: list[tuple[int, Stamp]] = []  # local packets that are not regular
-        self._least: list[tuple[Stamp, int]] = []  # what these wait for, without what is above one
+        # Local packets that are not regular: by what they wait for, and with their numbers.
+        self._stuck = Minima[Stamp, int]()
+        self._stuck_numbers = Minima[int, Stamp]()
         self.bundles: list[Bundle] = []
         self.has_local = False
 
@@ -96,20 +98,16 @@ class EarlyPart:
         if level < _AGREED:
             self._lost_below[ring] = min(self._lost_below[ring], packet.number)
         elif packet.wait is not None:
-            self._stuck.append((packet.number, packet.wait))
-            if not self._is_behind(packet.wait, packet.wait_number):
-                self._least.append((packet.wait, packet.wait_number))
+            self._stuck.add(packet.wait, packet.wait_number)
+            self._stuck_numbers.add(packet.number, packet.wait)
 
     def _is_early(self, packet: DataPacket) -> bool:
         wait = packet.wait
         if wait is None or wait >= self._boundary or packet.wait_number > self._deliverable:
             return False
-        return self._has_streams(packet) and not self._is_behind(wait, packet.wait_number)
-
-    def _is_behind(self, wait: Stamp, number: int) -> bool:
-        """Return whether what waits like that comes, at all daemons, after a packet that is not
-        regular."""
-        return any(stamp <= wait and other <= number for stamp, other in self._least)
+        # What waits for as little comes before it, at all daemons.
+        follows_stuck = self._stuck.has_below(wait, packet.wait_number)
+        return self._has_streams(packet) and not follows_stuck
 
     def _has_causes(self, packet: DataPacket) -> bool:
         """Return whether the causes of a CAUSAL bundle are regular."""
@@ -118,7 +116,7 @@ class EarlyPart:
         agreed, own = packet.agreed, packet.vector[self._own]
         if agreed >= self._boundary or not self._has_streams(packet):
             return False
-        return not any(number <= own and wait <= agreed for number, wait in self._stuck)
+        return not self._stuck_numbers.has_below(own, agreed)
 
     def _has_streams(self, packet: DataPacket) -> bool:
         """Return whether all up to V is there, and what is below AGREED is regular."""
