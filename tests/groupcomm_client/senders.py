@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from groupcomm.clocks.stamp import ViewId
 from groupcomm.errors import InDoubt
 from groupcomm.events import Event, LineGranted, MemberId, Message
 from groupcomm.level import ServiceLevel
@@ -187,8 +188,12 @@ class Senders(Lines):
         return Reference(observer.deliveries for observer in self.observers)
 
     def check_line(self) -> int:
-        """Each agreed message is on the line once; return the number of messages."""
+        """Each agreed message is on the line once; return the number of messages.
+
+        One that nobody got may be lost only if there was a time without observers.
+        """
         reference = self.reference
+        is_seen = all(map(self._is_seen, reference.views))
         least: Counter[str] = Counter()
         most: Counter[str] = Counter()
         for view in reference.views:
@@ -201,9 +206,23 @@ class Senders(Lines):
             count += len(sender.agreed)
             for data in sender.agreed:
                 text = f"message {data.decode()}"
-                assert most[text] >= 1 or data in in_doubt, f"a message is lost: {text[:20]}"
+                is_there = most[text] or data in in_doubt or not is_seen
+                assert is_there, f"a message is lost: {text[:20]}"
                 assert least[text] <= 1, f"a message is there twice: {text[:20]}"
         return count
+
+    def _is_seen(self, view: ViewId) -> bool:
+        """Return whether an observer was there all the time, once the first one had joined."""
+        joins = [o.deliveries.joined_at for o in self.observers if o.deliveries.joined_at]
+        first = min(joins, default=None)
+        if first is None or view < first.view:
+            return True
+        return any(
+            (each.joined_at == first or (each.whole_from and each.whole_from <= view))
+            and (each.views[-1].id > view or not each.is_over)
+            for each in (observer.deliveries for observer in self.observers)
+            if view in each.seen
+        )
 
     def check_observers(self) -> int:
         """Each observer got each message once, in order, while its views continued one another.

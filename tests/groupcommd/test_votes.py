@@ -99,6 +99,16 @@ async def test_of_two_daemons_and_a_witness_any_one_may_be_lost() -> None:
         await enters(cluster, "b")
 
 
+async def test_one_host_runs_witnesses_of_several_clusters() -> None:
+    async with running("abw") as one, running("abw") as other:
+        for cluster in (one, other):
+            cluster["a"].kill()
+            await enters(cluster, "b")
+        other["w"].kill()
+        await does_not_enter(other, "b")
+        await enters(one, "b")
+
+
 async def test_votes_are_given_and_listed() -> None:
     async with running("ab") as cluster:
         await ask(cluster, "a", "votes", "a", 2)

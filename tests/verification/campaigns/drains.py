@@ -1,10 +1,12 @@
 """Rolling stops under load: daemons are drained and started again in turn, and programs move.
 
     python -m tests.verification.campaigns drains --rounds 30
+    python -m tests.verification.campaigns drains --rounds 30 --once
 
 Readers at all daemons stay until their daemon is drained. For each sender a reader must get its
-AGREED messages without a gap, once, in their order; no move may leave a message in doubt. Besides,
-the checkers verify the traces of all daemons and sessions. Ends with one line of JSON.
+AGREED messages without a gap, once, in their order; no move may leave a message in doubt. With
+``--once`` senders have ``exactly_once``, and every third daemon is killed in place of a drain.
+Besides, the checkers verify the traces of all daemons and sessions. Ends with one line of JSON.
 """
 
 import subprocess
@@ -91,7 +93,19 @@ class Campaign:
             nursery.cancel_scope.cancel()
 
     async def _round(self, name: str, nursery: trio.Nursery) -> None:
-        """Drain a daemon, and start it again."""
+        """Drain a daemon, or kill it, and start it again."""
+        if self._options.once and name == DAEMONS[-1]:
+            self._cluster[name].kill()
+            await self._cluster[name].ended()
+        else:
+            await self._drain(name)
+        others = "".join(each for each in DAEMONS if each != name)
+        await self._cluster.settle(others)
+        await self._cluster[name].start()
+        await self._cluster.settle(DAEMONS)
+        await nursery.start(self._read, name)
+
+    async def _drain(self, name: str) -> None:
         begun = time.monotonic()
         daemon = self._cluster[name]
         answer = await self._readers[name].connection.ask(f"drain {WITHIN_S} reader.{name}")
@@ -105,11 +119,6 @@ class Campaign:
         if status or last["staying"]:
             text = f"{name} ends with {status}; {last['staying']} have not moved"
             self.figures.violations.append(text)
-        others = "".join(each for each in DAEMONS if each != name)
-        await self._cluster.settle(others)
-        await daemon.start()
-        await self._cluster.settle(DAEMONS)
-        await nursery.start(self._read, name)
 
     async def _read(
         self, name: str, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -155,7 +164,12 @@ class Campaign:
         addresses = ",".join(str(self._cluster[name].unix) for name in names)
         receives = int(user[1:]) % 2 == 1
         async with AsyncExitStack() as stack:
-            opened = connect(addresses, user=user, reconnect=True, options=self._traced)
+            opened = connect(
+                *(addresses, user),
+                reconnect=True,
+                exactly_once=self._options.once,
+                options=self._traced,
+            )
             connection = await stack.enter_async_context(opened)
             nursery = await stack.enter_async_context(trio.open_nursery())
             if receives:
@@ -181,7 +195,7 @@ class Campaign:
             async for event in connection:
                 if isinstance(event, Reconnected):
                     self.figures.moves.append(event)
-                    if not event.moved or event.in_doubt:
+                    if not (event.moved or self._options.once) or event.in_doubt:
                         self.figures.violations.append(f"not a move: {event}")
 
 
@@ -196,6 +210,7 @@ def check(traces: Path) -> list[str]:
     option("rounds", 30, "drains"),
     option("programs", 20, "senders"),
     option("rate", 50.0, "messages a second of each"),
+    option("once", False, "senders with exactly_once, and kills among the drains"),
 )
 async def run(options: Namespace) -> Found:
     """Run it; return the results."""

@@ -3,13 +3,14 @@
     python -m tests.verification.campaigns witness --rounds 3
     python -m tests.verification.campaigns witness --rounds 3 --sites
 
-Each of the three is killed, stands still, and is cut off; the network between each two of them is
-cut; and each two of them are lost in two of these ways, which the seed draws. A program at each
-daemon but the witness enters a mutex again and again. Judged: while one is lost, how long nobody of
-the others was in; while two are lost, that nobody enters; and always that fencing tokens rise with
-time, so that never two sides act.
+Each of the three is killed, stands still, is cut off, and is killed and comes back without its
+disk; the network between each two of them is cut; and each two of them are lost in two of these
+ways, which the seed draws. A program at each daemon but the witness enters a mutex again and again.
+Judged: while one is lost, how long nobody of the others was in; while two are lost, that nobody
+enters; and always that fencing tokens rise with time, so that never two sides act.
 """
 
+import shutil
 import signal
 from argparse import Namespace
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ Parts: TypeAlias = dict[str, tuple[str, ...]]
 
 HOSTS: Final[Parts] = {"one": ("a",), "other": ("b",), "witness": ("w",)}
 SITES: Final[Parts] = {"one": ("a", "b"), "other": ("c", "d"), "witness": ("w",)}
-WAYS: Final = ("kill", "stop", "cut")
+WAYS: Final = ("kill", "stop", "cut", "empty")
 
 AGAIN_S: Final = 0.02
 """The time after which a program tries again."""
@@ -141,18 +142,20 @@ class Campaign:
             self._relay.cut(self._relay.between(names, others))
             return
         for name in names:
-            self._cluster[name].signal(signal.SIGKILL if way == "kill" else signal.SIGSTOP)
+            self._cluster[name].signal(signal.SIGSTOP if way == "stop" else signal.SIGKILL)
 
     async def _return(self, part: str, way: str) -> None:
         if way == "cut":
             self._relay.mend()
             return
         for name in self.parts[part]:
-            if way == "kill":
-                await self._cluster[name].ended()
-                await self._cluster[name].start()
-            else:
+            if way == "stop":
                 self._cluster[name].signal(signal.SIGCONT)
+                continue
+            await self._cluster[name].ended()
+            if way == "empty":
+                shutil.rmtree(self._cluster[name].state)
+            await self._cluster[name].start()
 
     async def all_enter(self) -> None:
         """Wait until all daemons are in one view, and each program has been in since."""
