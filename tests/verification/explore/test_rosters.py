@@ -11,6 +11,7 @@ from tests.verification.mutants.votes import (
     half_acts_at_once,
     ties_before_they_are_settled,
     votes_as_they_were_given,
+    witness_votes_for_both_sides,
 )
 
 TIE_A = roster_of(Policy(tie_breaker="a"), settled=True, a=1, b=1)
@@ -19,6 +20,8 @@ ORDERLY = roster_of(Policy(orderly=True), a=1, b=1)
 BOTH = roster_of(Policy(orderly=True, tie_breaker="a"), settled=True, a=1, b=1)
 THREE = roster_of(Policy(tie_breaker="a"), settled=True, a=2, b=1, c=1)
 ALL = roster_of(Policy(orderly=True, tie_breaker="a"), a=1, b=1, c=1)
+WITNESS = roster_of(Policy(), a=1, b=1, w=1)
+SHRINKS = roster_of(Policy(orderly=True), a=1, b=1, w=1)
 OTHER_TIE = SetPolicy(Policy(tie_breaker="b"))
 
 
@@ -41,6 +44,13 @@ def case(name: str, first: Roster, budget: Budget, *, long: bool = False) -> obj
         case("a disk", TIE_A, Budget(views=2, crashes=1, starts=1, losses=1), long=True),
         case("votes", UNEQUAL, Budget(views=1, changes=(SetVotes("a", 1),)), long=True),
         case("three, a leaver", ALL, Budget(views=0, leaves=1, in_turn=True), long=True),
+        case("a witness", WITNESS, Budget(views=2, crashes=1, starts=1)),
+        case("crashes", WITNESS, Budget(views=3, crashes=3, starts=3), long=True),
+        case("a lost disk", WITNESS, Budget(views=3, crashes=2, starts=2, losses=1), long=True),
+        case("four views", WITNESS, Budget(views=4, crashes=2, starts=2), long=True),
+        case("a vote", WITNESS, Budget(views=0, changes=(SetVotes("w", 2),)), long=True),
+        case("who leaves", SHRINKS, Budget(views=0, leaves=1), long=True),
+        case("who leaves in turn", SHRINKS, Budget(views=1, leaves=1, in_turn=True), long=True),
     ],
 )
 def test_views_that_act_share_a_daemon(first: Roster, budget: Budget) -> None:
@@ -59,6 +69,7 @@ def test_views_that_act_share_a_daemon(first: Roster, budget: Budget) -> None:
         ),
         (all_votes_at_once, UNEQUAL, Budget(views=2, changes=(SetVotes("b", 3),), in_turn=True)),
         (votes_as_they_were_given, UNEQUAL, Budget(views=2, changes=(SetVotes("b", 3),))),
+        (witness_votes_for_both_sides, WITNESS, Budget(views=2)),
     ],
     ids=lambda each: each.name if isinstance(each, Mutant) else "",
 )
