@@ -7,7 +7,8 @@ Each of the three is killed, stands still, is cut off, and is killed and comes b
 disk; the network between each two of them is cut; and each two of them are lost in two of these
 ways, which the seed draws. A program at each daemon but the witness enters a mutex again and again.
 Judged: while one is lost, how long nobody of the others was in; while two are lost, that nobody
-enters; and always that fencing tokens rise with time, so that never two sides act.
+enters; and always that fencing tokens rise with time, so that never two sides act. Who loses the
+mutex in its block does not count: only one whose block ends normally was alone in it.
 """
 
 import shutil
@@ -54,7 +55,11 @@ LATE_S: Final = 90.0
 
 @attrs.frozen
 class Entry:
-    """A program has entered the mutex."""
+    """A program has entered the mutex, and has left its block normally: it was alone in it.
+
+    One whose daemon stood still, or was cut off, may enter as well before it knows of that; its
+    block ends with MutexLost.
+    """
 
     at_s: float
     program: str
@@ -92,7 +97,8 @@ class Campaign:
         ):
             while True:
                 async with mutex:
-                    self.entries.append(Entry(trio.current_time(), name, mutex.token))
+                    entry = Entry(trio.current_time(), name, mutex.token)
+                self.entries.append(entry)
                 await trio.sleep(AGAIN_S)
 
     def times(self, begun_s: float, names: Sequence[str]) -> list[float]:
@@ -212,7 +218,7 @@ async def run(options: Namespace) -> Found:
                 nursery.cancel_scope.cancel()
     late = {what: times for what, times in outages.items() if max(times) > options.within_s}
     wrong += [f"{what}: nobody was in for {max(times)} s" for what, times in late.items()]
-    for one, other in pairwise(play.entries):
+    for one, other in pairwise(sorted(play.entries, key=lambda each: each.at_s)):
         if other.token <= one.token:
             wrong.append(f"{other.program} enters after {one.program} with a lower token")
     longest = {what: max(times) for what, times in outages.items()}
