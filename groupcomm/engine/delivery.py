@@ -36,7 +36,7 @@ from groupcomm.groups.carried import CarriedGroups
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.lines import NO_LINES, LineRules
 from groupcomm.groups.marks import Marks, ReportedFrontier
-from groupcomm.groups.pruning import Reach
+from groupcomm.groups.pruning import Reach, SharedNames
 from groupcomm.groups.ring_table import RingTable
 from groupcomm.groups.table import Member
 from groupcomm.level import ServiceLevel
@@ -191,7 +191,7 @@ class Delivery:
             counted=probe.counted,
         )
         self.groups = Groups(view, me, sessions)
-        self.wanted = Reach(view, me)
+        self.wanted, self._shared = Reach(view, me), SharedNames(view)
         self._own = self.streams[view.ring_of[me]]
         self._followed = self._own.held  # the ring table has followed the own stream up to here
         self._ring_table: RingTable | None = None
@@ -484,6 +484,9 @@ class Delivery:
     def _on_session(self, member: Member) -> None:
         """Enter a session with which a view of several rings begins."""
         self.wanted.add(member)
+        for group in member.groups:
+            self._shared.add(member.daemon, group)
+        self._note_shared()
         if self._ring_table is not None:
             self._ring_table.add(member)
         if self.marks is not None:
@@ -553,13 +556,21 @@ class Delivery:
         if bundle.kind == _SUBSCRIBE:
             if not bundle.flags & SENDS_ONLY:
                 self.wanted.subscribe(packet.daemon, name)
+            self._shared.add(packet.daemon, name)
             if self.marks is not None:
                 self.marks.subscribe(packet.daemon, name, packet.time)
             self.order.hurry(packet.time)
         elif bundle.kind == _UNSUBSCRIBE:
             self.wanted.unsubscribe(packet.daemon, name)
+            self._shared.remove(packet.daemon, name)
             if self.marks is not None:
                 self.marks.unsubscribe(packet.daemon, name)
+        self._note_shared()
+
+    def _note_shared(self) -> None:
+        """Let SAFE packets that stay in their ring ask others for nothing while no message of
+        another ring can wait behind them."""
+        self.order.hurries_staying = self._shared.any or not self.order.deliverable.is_reported
 
     def deliver_unreliable(self, packet: UnreliablePacket) -> None:
         """Deliver a datagram outside the streams; before all is announced it is lost.

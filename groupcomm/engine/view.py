@@ -379,6 +379,7 @@ class ViewState:
             self._look_for_gaps(now)
         self.ring.step(now)
         if self.several:
+            self._deferred.hurries_safe = self.delivery.order.hurries_staying
             for number, packet in self._deferred.pop_ready(self.ring.held_by_all):
                 self._forwarding.forward(self._own_ring, number, packet)
             for destination, packet in self._forwarding.step(now):
@@ -540,9 +541,10 @@ class ViewState:
 
     def _note_use(self, packet: DataPacket) -> None:
         """Have notices sent often while the agreed order is used or frontiers are waited for."""
-        if packet.wait is not None and not packet.safe:
+        order = self.delivery.order
+        if packet.wait is not None and not (packet.safe and order.hurries_staying):
             return  # its ring delivers it alone, and nobody waits for a promise
-        hurried = packet.time in self.delivery.order.hurried
+        hurried = packet.time in order.hurried
         if self._waiting is not None:
             by_all = hurried or (packet.in_agreed_order and not self.delivery.complete)
             early = packet.number > self.streams[packet.ring].held

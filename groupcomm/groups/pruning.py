@@ -8,6 +8,7 @@ The header of a local-only packet is sent once every daemon of the ring holds th
 before it, so that a daemon that acts on the header may rely on the packet.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
@@ -74,14 +75,68 @@ class Reach:
         return group.rpartition("#")[2] in self._elsewhere
 
 
+class SharedNames:
+    """The names by which rings have to do with each other: groups that several rings want, and what
+    another ring may send to.
+
+    While there are none no message waits for another ring. This is known as subscriptions are, and
+    decides only how soon rings say something.
+
+    Attributes:
+        any: whether there are some.
+    """
+
+    __slots__ = ("_daemons", "_ring_of", "_ring_of_name", "_rings", "_shared", "any")
+
+    def __init__(self, view: View) -> None:
+        """Begin without any."""
+        self._ring_of = view.ring_of
+        self._ring_of_name = {d.name: r for d, r in zip(view.daemons, view.ring_of, strict=True)}
+        self._daemons: dict[str, set[int]] = {}
+        self._rings: dict[str, Counter[int]] = {}
+        self._shared: set[str] = set()
+        self.any = False
+
+    def add(self, daemon: int, name: str) -> None:
+        """Note that a daemon wants the messages to a name, or may send to it."""
+        daemons = self._daemons.setdefault(name, set())
+        if daemon not in daemons:
+            daemons.add(daemon)
+            self._count(name, self._ring_of[daemon], 1)
+
+    def remove(self, daemon: int, name: str) -> None:
+        """Note that it does not any more."""
+        daemons = self._daemons.get(name, set())
+        if daemon in daemons:
+            daemons.discard(daemon)
+            if not daemons:
+                del self._daemons[name]
+            self._count(name, self._ring_of[daemon], -1)
+
+    def _count(self, name: str, ring: int, change: int) -> None:
+        rings = self._rings.setdefault(name, Counter())
+        rings[ring] += change
+        if not rings[ring]:
+            del rings[ring]
+            if not rings:
+                del self._rings[name]
+        owner = self._ring_of_name.get(name.rpartition("#")[2]) if name[0] == "#" else None
+        if len(rings.keys() | {owner} - {None}) > 1:
+            self._shared.add(name)
+        else:
+            self._shared.discard(name)
+        self.any = bool(self._shared)
+
+
 class DeferredHeaders:
     """The packets of this ring's stream whose headers are still to be sent.
 
     Attributes:
         released_upto: all daemons of the ring hold the stream up to this number.
+        hurries_safe: whether messages of other rings may wait behind headers of SAFE packets.
     """
 
-    __slots__ = ("_key", "_numbers", "_room", "_stream", "released_upto")
+    __slots__ = ("_key", "_numbers", "_room", "_stream", "hurries_safe", "released_upto")
 
     def __init__(self, key: bytes, stream: Stream, packet_limit: int) -> None:
         """Begin; a packet of headers is at most `packet_limit` long, if one header fits."""
@@ -90,6 +145,7 @@ class DeferredHeaders:
         self._room = packet_limit - HEADERS_FRAME_BYTES
         self._numbers: list[int] = []  # a heap
         self.released_upto = stream.held
+        self.hurries_safe = True
 
     def defer(self, packet: DataPacket) -> None:
         """Note a local-only packet of this ring."""
@@ -117,7 +173,7 @@ class DeferredHeaders:
                 headers = []
             if not headers:
                 first, size, alone = number, 0, True
-            local = packet.wait is not None and not packet.safe  # others wait behind a SAFE header
+            local = packet.wait is not None and not (packet.safe and self.hurries_safe)
             alone &= local or not packet.in_agreed_order
             headers.append(header)
             size += len(header) + HEADER_EXTRA_BYTES

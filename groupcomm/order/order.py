@@ -48,6 +48,8 @@ class Order:
         local: the local line; None if all packets are global.
         deliverable: what the own ring can deliver.
         hurried: stamps, rising, of packets that are waited for as for SAFE without being SAFE.
+        hurries_staying: whether messages may wait for the frontiers of SAFE packets that stay in
+            their ring: behind these, in other rings.
         admission: the checks of packets that come in.
     """
 
@@ -63,6 +65,7 @@ class Order:
         "_on_release",
         "_own",
         "_safe",
+        "_staying",
         "_streams",
         "admission",
         "blocks",
@@ -70,6 +73,7 @@ class Order:
         "done",
         "frontiers",
         "hurried",
+        "hurries_staying",
         "local",
     )
 
@@ -91,7 +95,9 @@ class Order:
         self._chains = [Chain(daemon, streams[0].held) for daemon in range(daemons)]
         self._agreed: list[tuple[int, int, DataPacket]] = []  # a heap by stamp
         self._safe: list[int] = []  # stamps of SAFE packets above all frontiers, rising
+        self._staying: list[int] = []  # those of them that stay in their ring
         self.hurried: list[int] = []
+        self.hurries_staying = True
         self._highest = [stream.held for stream in streams]  # V of the next numbered packet
         self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
@@ -146,7 +152,7 @@ class Order:
             packet.safe = top == _SAFE
             heappush(self._agreed, (packet.time, ring, packet))
             if packet.safe:
-                insort(self._safe, packet.time)
+                insort(self._staying if packet.stays else self._safe, packet.time)
         chain = self._chains[packet.daemon]
         if packet.previous != chain.last:
             chain.early[packet.previous] = packet
@@ -222,13 +228,13 @@ class Order:
                 break
             if not self._deliver_agreed(packet, may_go_on):
                 return False
-        if self._safe or self.hurried:
+        if self._safe or self._staying or self.hurried:
             self._forget_waits()
         return True
 
     def _forget_waits(self) -> None:
         """Forget the SAFE and hurried packets that all frontiers have passed."""
-        for waiting in (self._safe, self.hurried):
+        for waiting in (self._safe, self._staying, self.hurried):
             if waiting:
                 del waiting[: bisect_right(waiting, self.frontiers.least)]
 
@@ -442,8 +448,8 @@ class Order:
 
     def safe_waits(self, above: int, upto: int) -> bool:
         """Return whether a SAFE or hurried packet waits, stamped above `above` and up to `upto`."""
-        for waiting in (self._safe, self.hurried):
-            if waiting:
+        for waiting in (self._safe, self._staying, self.hurried):
+            if waiting and (waiting is not self._staying or self.hurries_staying):
                 index = bisect_right(waiting, above)
                 if index < len(waiting) and waiting[index] <= upto:
                     return True

@@ -1,6 +1,7 @@
 """A site orders its own AGREED messages alone, and programs of other sites send to it in order."""
 
 from collections.abc import Callable
+from math import inf
 
 import pytest
 
@@ -283,9 +284,12 @@ def test_what_follows_a_leave_waits_for_it_and_does_not_go_to_who_has_left() -> 
     assert (halls.got(one), halls.got(other)) == ([], [b"without"])
 
 
-@pytest.mark.parametrize("group", ["own", "all"])
+@pytest.mark.parametrize(
+    ("group", "level", "wide", "most"),
+    [("own", AGREED, True, 50), ("all", AGREED, True, inf), ("own", SAFE, False, 50)],
+)
 def test_what_a_site_delivers_alone_has_no_site_send_notices(
-    group: str, monkeypatch: pytest.MonkeyPatch
+    group: str, level: ServiceLevel, wide: bool, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notices: list[HorizonNotice] = []
     announce: Callable[[ViewState, HorizonNotice], None] = ViewState.announce
@@ -295,16 +299,16 @@ def test_what_a_site_delivers_alone_has_no_site_send_notices(
         announce(self, notice)
 
     monkeypatch.setattr(ViewState, "announce", note)
-    halls = Halls(wide=True)
+    halls = Halls(wide=wide)
     sender = halls.here[1]
     sender.join("own")
     halls.cluster.run(10.0)  # the joins are forgotten
     notices.clear()
     for number in range(200):
-        halls.send(sender, group, b"%d" % number)
+        halls.send(sender, group, b"%d" % number, level)
         halls.cluster.run(SOON_S)
     assert {notice.ring for notice in notices} == {0, 1}
-    assert len(notices) < 50 if group == "own" else len(notices) > 250
+    assert len(notices) < most if most < inf else len(notices) > 250
     halls.checked.finish()
 
 
