@@ -14,11 +14,13 @@ from heapq import heappop, heappush
 
 from groupcomm.config.view import View
 from groupcomm.groups.table import Member
+from groupcomm.level import ServiceLevel
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import HEADER_EXTRA_BYTES, HEADERS_FRAME_BYTES, DataPacket, encode_headers
 
 _FRAGMENT = BundleKind.FRAGMENT
+_SAFE = ServiceLevel.SAFE
 
 
 class Reach:
@@ -61,8 +63,14 @@ class Reach:
         return self._remote_subscribers.get(group, ())
 
     def is_local_only(self, bundle: Bundle) -> bool:
-        """Return whether a bundle of messages has no recipient outside this ring."""
-        return bundle.kind <= _FRAGMENT and not any(map(self.leaves, bundle.groups))
+        """Return whether a bundle of messages has no recipient outside this ring.
+
+        SAFE messages to private names go to all rings all the same: programs send them to
+        themselves to hear that all daemons of the view are still there (docs/locality.md).
+        """
+        if bundle.kind > _FRAGMENT or any(map(self.leaves, bundle.groups)):
+            return False
+        return bundle.level < _SAFE or not any(name[0] == "#" for name in bundle.groups)
 
     def all_local_only(self, bundles: Iterable[Bundle]) -> bool:
         """Return whether all of them are local-only."""

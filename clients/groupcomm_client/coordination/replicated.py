@@ -102,7 +102,7 @@ class Replicated:
 
         Args:
             command: the command for the state machine.
-            level: SAFE: once this returns, every daemon of the view has the command, so that no
+            level: SAFE: once this returns, every daemon with a replica has the command, so that no
                 crash or partition takes it back while more than half of the replicas live. AGREED:
                 quicker; if this daemon crashes then, the others may not have it.
 

@@ -6,8 +6,8 @@
         kept = await sender.multicast("orders", b"sell 3 at 100")
         print(kept.position, kept.copies)
 
-The message is SAFE. Delivered in the regular part of a view with a majority it is on the line of
-its groups, and stays there; so an archive that has stored the line up to its place has it.
+The message is SAFE. An archive that has stored the line up to its place has it: by its own marks it
+knows that the message is on the line of its groups, and stays there.
 docs/history.md says what is promised.
 """
 

@@ -33,6 +33,10 @@ MARK: Final = b"\xffGH\x00"
 MARK_S: Final = 0.05
 """The time from one mark to the next."""
 
+HURRIED_MARK_S: Final = 0.005
+"""The same behind a SAFE message: its sender may wait until archives keep it. The message itself
+proves nothing, as a site delivers its own SAFE messages without the others."""
+
 
 @attrs.frozen
 class Queued:
@@ -116,6 +120,7 @@ class LiveLine:
         self._bytes = 0  # of the queue
         self._proven = _FIRST
         self._latest = _FIRST  # the last place that came
+        self._safe_upto = _FIRST  # the last place of a SAFE message
 
     @property
     def is_on_line(self) -> bool:
@@ -131,6 +136,11 @@ class LiveLine:
             and self.complete_after is not None
             and (self.needs_mark or (self._stable and self._latest > self._proven))
         )
+
+    @property
+    def mark_after_s(self) -> float:
+        """Return the least time between two marks: whoever sends SAFE may wait for what is kept."""
+        return HURRIED_MARK_S if self._safe_upto > self._proven else MARK_S
 
     def add_group(self, group: str) -> None:
         """Follow another group, before the view with which this member joins it."""
@@ -183,10 +193,9 @@ class LiveLine:
         place = place_of(first)
         if place is not None:
             upto = place._replace(message=last.index)
-            dropped = self._put(place, upto, events)
-            if first.level is _SAFE and self._regular and not dropped:
-                self._prove(upto)  # all daemons hold it, and what is before it
-            return dropped
+            if first.level is _SAFE:
+                self._safe_upto = upto
+            return self._put(place, upto, events)
         came_behind = max(self._latest, self.complete_after)
         return self._put(came_behind, came_behind, events, counts=False)
 

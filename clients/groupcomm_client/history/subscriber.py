@@ -6,6 +6,7 @@ archive is a subscriber, too: it fetches what it lacks. docs/history.md has the 
 
 import enum
 from collections.abc import Collection, Sequence
+from math import inf
 from typing import Final, TypeAlias, cast
 
 import attrs
@@ -33,7 +34,7 @@ from groupcomm_client.history.frames import (
 from groupcomm_client.history.gap_wait import GAP_WAIT_S, GapWait
 from groupcomm_client.history.given import CaughtUp, Compacted, Gap, Start
 from groupcomm_client.history.given_queue import QUEUE_BYTES, GivenQueue
-from groupcomm_client.history.live import MARK, MARK_S, LiveLine, Queued, runs_of
+from groupcomm_client.history.live import MARK, LiveLine, Queued, runs_of
 from groupcomm_client.history.offers import best_of, lowest_of, reach
 from groupcomm_client.history.parts import PartReader
 from groupcomm_client.history.places import Line, Progress, place_of
@@ -166,7 +167,7 @@ class Subscriber:
         self._since, self._parts = now, PartReader()  # of this state, and of the next piece
         self._asked_at: float | None = None  # of the Find that is open
         self._stream: Stream | None = None
-        self._mark_at = self._heard_at = now  # the latter of the last piece, or grant
+        self._marked_at, self._heard_at = -inf, now  # the latter of the last piece, or grant
         self._piece_s, self._retry_s = PIECE_S, RETRY_S
         self._archives: Collection[MemberId] = ()  # the other members of their group, if known
         self._has_channels, self._is_near = has_channels, False  # near to live events
@@ -263,8 +264,8 @@ class Subscriber:
             self._find(now)
         if self.state is State.FINDING:
             self._look(now)
-        if self.live.wants_mark and now >= self._mark_at:
-            self._mark_at = now + MARK_S
+        if self.live.wants_mark and now >= self._marked_at + self.live.mark_after_s:
+            self._marked_at = now
             self.live.has_mark_in_flight = True
             self._actions.append(Send(self.live.me.name, MARK, ServiceLevel.SAFE))
         self._set_deadline(now)
@@ -656,7 +657,7 @@ class Subscriber:
         elif self._expects_piece:
             times.append(self._heard_at + self._piece_s)
         if self.live.wants_mark:
-            times.append(self._mark_at)
+            times.append(self._marked_at + self.live.mark_after_s)
         self.deadline = min(times, default=None)
 
     def _send(self, to: str, frame: Frame) -> None:

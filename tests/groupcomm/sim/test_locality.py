@@ -254,6 +254,26 @@ def test_who_answers_many_of_another_site_gets_all_rights_in_one_round_trip() ->
     halls.checked.finish()
 
 
+def test_a_safe_message_to_oneself_shows_that_the_other_site_is_still_there() -> None:
+    """The mutex, an election and archives rely on it: else both sites could go on alone."""
+    halls = Halls()
+    client = halls.here[0]
+    halls.send(client, client.name, b"mark", SAFE)
+    halls.cluster.run(2.5 * DELAY_S)
+    assert halls.got(client) == [b"mark"]
+    halls.cluster.network.cut(between([0, 0, 1, 1]))
+    halls.send(client, "hall", b"local", SAFE)
+    halls.send(client, client.name, b"second mark", SAFE)
+    halls.cluster.run(0.4)
+    assert halls.got(client) == [b"mark", b"local"]
+    halls.cluster.run(2.0)
+    (left,) = [at for at, event in enumerate(client.events) if isinstance(event, Transition)]
+    got = [bytes(e.data) for e in client.events[left:] if isinstance(e, Message)]
+    assert got == [b"second mark"], "in the transitional part, which proves nothing"
+    halls.cluster.network.mend(between([0, 0, 1, 1]))
+    halls.checked.finish()
+
+
 def test_the_position_of_a_local_message_is_told_once_it_is_delivered_where_it_was_sent() -> None:
     halls = Halls()
     one, other = halls.here

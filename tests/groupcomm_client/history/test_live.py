@@ -11,7 +11,7 @@ from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Tr
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history.given_queue import EVENT_BYTES
-from groupcomm_client.history.live import MARK, LiveLine, runs_of
+from groupcomm_client.history.live import HURRIED_MARK_S, MARK, MARK_S, LiveLine, runs_of
 from groupcomm_client.history.places import place_of
 
 ME, BOB = MemberId("#me#a", 1), MemberId("#bob#b", 2)
@@ -89,17 +89,17 @@ def test_a_stable_event_waits_for_a_mark_of_the_regular_part() -> None:
     assert line.wants_mark, "for the message behind it"
 
 
-def test_a_safe_message_proves_what_a_mark_would() -> None:
-    """Whoever has sent it: in the regular part all daemons hold it, and what is before it."""
+def test_a_safe_message_proves_nothing_and_hurries_the_mark() -> None:
+    """A site delivers its own ones alone, also while all others have gone on without it."""
     line = begun(stable=True)
-    feed(line, message(place(5, 11)), message(place(5, 12), SAFE), message(place(5, 13)))
-    assert times(line) == [(5, 10), (5, 11), (5, 12)]
-    assert line.wants_mark
-    line = begun(stable=True)
-    feed(line, message(place(5, 11), SAFE))
-    assert not line.wants_mark
-    feed(line, Transition(view_id(5), ("a",)), message(place(5, 12), SAFE))
-    assert times(line) == [(5, 10), (5, 11)]
+    feed(line, message(place(5, 11)))
+    assert line.mark_after_s == MARK_S
+    feed(line, message(place(5, 12), SAFE), message(place(5, 13)))
+    assert times(line) == []
+    assert (line.wants_mark, line.mark_after_s) == (True, HURRIED_MARK_S)
+    feed(line, mark(place(5, 14)))
+    assert times(line) == [(5, 10), (5, 11), (5, 12), (5, 13)]
+    assert (line.wants_mark, line.mark_after_s) == (False, MARK_S)
 
 
 def test_a_mark_of_the_transitional_part_proves_nothing() -> None:
