@@ -199,8 +199,8 @@ def test_more_daemons_are_spread_evenly() -> None:
     for make, count, message in (
         (with_daemons, 2, "each of 3 sites has one"),
         (with_daemons, 1000, "the simulator has 256"),
-        (with_sites, 65, "a view has 1 to 64"),
-        (with_sites, 0, "a view has 1 to 64"),
+        (with_sites, 256, "a view has 1 to 255"),
+        (with_sites, 0, "a view has 1 to 255"),
     ):
         with pytest.raises(ConfigError, match=message):
             make(plan(), count)

@@ -159,7 +159,7 @@ def test_a_size_without_a_view_ends_its_series_and_the_rest_is_reported(
         (["--topology", "FILE", "--daemons", "3"], "--daemons is for campaigns"),
         (["--topology", "FILE", "--seeds", "1:3"], "--topology is one run"),
         (["--topology", "FILE", "--grow-sites", "few"], "'few' is not of the form N,N"),
-        (["--topology", "FILE", "--grow-sites", "99"], "99 sites cannot be planned"),
+        (["--topology", "FILE", "--grow-sites", "999"], "999 sites cannot be planned"),
     ],
 )
 def test_wrong_usage_is_named_and_ends_with_2(
