@@ -108,7 +108,7 @@ COSTS_ONLY: Final[dict[str, str]] = {
     ),
     "groupcomm/ring/flow_control.py RemoteRingWindow.on_held: comparison: rates[-1][1] <= rate  -> "
     " rates[-1][1] < rate": "equal rates are kept twice, and the first of them counts",
-    "groupcomm/ring/lingering.py Holdings.on_frontier: comparison: frontier >"
+    "groupcomm/ring/lingering.py Holdings.on_report: comparison: frontier >"
     " self._frontiers[daemon]  ->  frontier >= self._frontiers[daemon]": (
         "the frontier of the ring is computed once more for a report that says nothing new"
     ),

@@ -252,7 +252,11 @@ class SpreadCrowd:
         sender.send(draft.service, groups, data, draft.tag)
 
     def _is_settled(self) -> bool:
-        """Return whether all programs are there, and the members of each group in one view."""
+        """Return whether the daemons are in one view, all programs are there, and the members of
+        each group are in one view."""
+        hosts = range(len(self.cluster.daemons))
+        if not all(host.is_up for host in self.cluster.daemons) or not self.cluster.agree(hosts):
+            return False  # of parts that meet soon each may have settled for itself
         self._fill()
         programs = self.programs
         for each in programs:
