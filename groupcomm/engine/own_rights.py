@@ -20,7 +20,7 @@ class OwnRights:
         limits: how many are kept, and for how long.
 
     Attributes:
-        held: the names, the oldest right first.
+        held: the names of those that it has.
         asked: the names of those that are asked for.
     """
 

@@ -35,7 +35,7 @@ def unreliable(**changes: Any) -> None:
     checks.check_unreliable(UnreliablePacket(**{**right, **changes}), VIEW)
 
 
-def token(**changes: Any) -> None:
+def token(view: View = VIEW, **changes: Any) -> None:
     right: dict[str, Any] = {
         "ring": 0,
         "hop": 1,
@@ -47,7 +47,7 @@ def token(**changes: Any) -> None:
         "requests": [(1, 1, 2)],
         "wanted": [0, 2],
     }
-    checks.check_token(Token(**{**right, **changes}), VIEW, 0)
+    checks.check_token(Token(**{**right, **changes}), view, 0)
 
 
 def rows(daemons: int, rings: int) -> list[Row]:
@@ -67,19 +67,10 @@ def test_what_daemons_can_deliver_is_told_where_the_view_has_it_and_only_there()
     for told, view in ((notice, telling), (structs.replace(notice, deliverable=0), VIEW)):
         with pytest.raises(ProtocolViolation, match="more, or less"):
             checks.check_rest(told, view)
-    fields: dict[str, Any] = {
-        "ring": 0,
-        "hop": 1,
-        "last": 0,
-        "last_sender": 2,
-        "clock": 0,
-        "burst": 0,
-    }
-    for columns, view in ((2, VIEW), (3, telling)):
-        made = Token(**fields, rows=rows(2, columns), requests=[], wanted=[])
-        checks.check_token(made, view, 0)
+    for columns, view, other in ((2, VIEW, telling), (3, telling, VIEW)):
+        token(view, rows=rows(2, columns))
         with pytest.raises(ProtocolViolation, match="short ones"):
-            checks.check_token(made, VIEW if view is telling else telling, 0)
+            token(other, rows=rows(2, columns))
 
 
 def request(**changes: Any) -> None:
