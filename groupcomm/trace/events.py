@@ -177,7 +177,8 @@ class Deliver(_OfClient, frozen=True, tag="dlv", gc=False):
 class Ask(_OfClient, frozen=True, tag="ask", gc=False):
     """Client `c` asked to ``connect``, ``join``, ``leave`` or ``disconnect``, or ``crash``-ed.
 
-    ``read`` is a join without views. `m` is the message number of a join or leave, on the same
+    It was ``refused`` if its daemon has told it that another session has its name. ``read`` is a
+    join without views. `m` is the message number of a join or leave, on the same
     count as the client's messages; 0 for the others. `Accept` says which messages reached the
     daemon. `needs_quorum`: the join was one with ``minority="pause"`` or ``"leave"``.
     """

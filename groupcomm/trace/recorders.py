@@ -12,7 +12,9 @@ import google_crc32c
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, View
+from groupcomm.errors import Code
 from groupcomm.events import (
+    Closed,
     DaemonView,
     Event,
     GroupView,
@@ -259,6 +261,8 @@ class SessionTrace:
                 self._record(Trans(now, me, view_text(view)))
             case DaemonView(id=id):
                 self._record(Dview(now, me, view_text(id), event.daemons, event.majority))
+            case Closed(code=Code.REJECT_NOT_UNIQUE):
+                self.requested("refused")
             case _:
                 pass
 

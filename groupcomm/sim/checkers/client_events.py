@@ -121,11 +121,19 @@ class ClientEvents:
             return
         if client.leaving:
             self._report.add("D5", f"{client} goes on after its goodbye", event)
-        if event.what == "disconnect":
+        if event.what == "refused":
+            self._check_refused(client, event)
+        if event.what in ("disconnect", "refused"):
             client.leaving = True
         else:
             client.asked_at = client.asked_at or self._state.events
             self._private.connects(client, event)
+
+    def _check_refused(self, client: ClientRecord, event: Ask) -> None:
+        """Check L5: only a client whose name another session has, or had, is refused for that."""
+        others = (c for c in self._state.clients.values() if c.name == client.name)
+        if not any(0 < other.asked_at < client.asked_at for other in others):
+            self._report.add("L5", f"{client} is refused, and no session has its name", event)
 
     def _request(self, client: ClientRecord, event: Ask) -> None:
         item = Item(client, event.m, _AGREED, (event.group,))

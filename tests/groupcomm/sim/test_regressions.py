@@ -23,6 +23,7 @@ from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import SECOND, random_for
 from groupcomm.trace.events import Conf, Heal, TraceEvent
 from groupcomm.wire.packet import PacketKind
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 
 def members_of(cluster: Cluster, *daemons: int) -> list[SimulatedClient]:
@@ -32,6 +33,17 @@ def members_of(cluster: Cluster, *daemons: int) -> list[SimulatedClient]:
         client.join("g")
     cluster.run(1.0)
     return clients
+
+
+def test_a_name_that_another_program_has_is_refused_and_that_is_no_hang() -> None:
+    """So a program that has crashed and comes back meets itself, if its daemon has no view yet."""
+    checked = CheckedCluster(plain_settings(daemons=2))
+    checked.cluster.connect("anna", 0)
+    checked.cluster.run(0.5)
+    again = checked.cluster.connect("anna", 0)
+    checked.cluster.run(0.5)
+    assert again.closed
+    checked.finish()
 
 
 def got(clients: list[SimulatedClient]) -> list[int]:

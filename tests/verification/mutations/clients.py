@@ -156,6 +156,14 @@ def send_after_goodbye(rng: Random, trace: Trace) -> Trace | None:
     return insert(trace, after(rng, trace, end[0]), again)
 
 
+def refused(rng: Random, trace: Trace) -> Trace | None:
+    """Return a trace in which a client is told that another session has its name."""
+    picked = pick(rng, trace, Ask, lambda ask: ask.what == "connect")
+    if picked is None:
+        return None
+    return insert(trace, picked[0] + 1, replace(picked[1], what="refused"))
+
+
 def spurious_bounce(rng: Random, trace: Trace) -> Trace | None:
     """Return a trace in which a message comes back although its receiver was there."""
     picked = pick(rng, trace, Deliver, lambda e: e.pos is not None and e.to[0][0] == "#")
@@ -209,6 +217,7 @@ CLIENT_MUTATIONS: Final[dict[str, Mutation]] = {
     "bounce repeated": repeat(Bounce),
     "bounce spurious": spurious_bounce,
     "connect repeated": repeat(Ask, lambda ask: ask.what == "connect"),
+    "connect refused": refused,
     "delivery after crash": delivery_after_crash,
     "delivery after farewell": delivery_after_goodbye,
     "delivery altered": alter(Deliver, _other_digest),

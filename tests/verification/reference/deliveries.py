@@ -243,7 +243,7 @@ class Deliveries:
                 self.found.add("D5")
             if isinstance(event, Ask) and event.what == "crash":
                 crashed.add(event.c)
-            if isinstance(event, Ask) and event.what == "disconnect":
+            if isinstance(event, Ask) and event.what in ("disconnect", "refused"):
                 leaving.add(event.c)
 
     def _check_daemons(self) -> None:

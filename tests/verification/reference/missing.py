@@ -114,6 +114,7 @@ class Missing:
     def _check_homeless(self) -> None:
         """Check L5, for clients that no daemon has admitted."""
         asked = {e.c: i for i, e in reversed(self.facts.all(Ask)) if e.what == "connect"}
+        self._check_refused(asked)
         for client, index in asked.items():
             if self.facts.home(client) is not None:
                 continue
@@ -132,6 +133,15 @@ class Missing:
             if before and not others and not self._has_gone(client):
                 self.found.add("L5")
 
+    def _check_refused(self, asked: dict[str, int]) -> None:
+        """Check L5, for clients that were told that another session has their name."""
+        for _, event in self.facts.all(Ask):
+            if event.what != "refused":
+                continue
+            name, at = event.c.rpartition("/")[0], asked.get(event.c, -1)
+            if not any(c.rpartition("/")[0] == name and i < at for c, i in asked.items()):
+                self.found.add("L5")
+
     def _check_gone(self) -> None:
         """Check G6."""
         for process in self.views.core:
@@ -140,8 +150,8 @@ class Missing:
                     self.found.add("G6")
 
     def _has_gone(self, client: str) -> bool:
-        """Return whether a client crashed or said goodbye."""
+        """Return whether a client crashed, said goodbye, or was told that its name is taken."""
         return any(
-            event.c == client and event.what in ("crash", "disconnect")
+            event.c == client and event.what in ("crash", "disconnect", "refused")
             for _, event in self.facts.all(Ask)
         )
