@@ -53,7 +53,7 @@ class PeerPath:
         self._deliver = deliver
         self.put: Put = self._put
         delay, jitter = microseconds(usual.delay_s), microseconds(usual.jitter_s)
-        self._path = Path(loop, self._rng, delay, jitter, self, usual.loss)
+        self._path = Path(loop, lambda: self._rng, delay, jitter, self, usual.loss)
         self._is_cut = False
         self.minimum_us = 0
 

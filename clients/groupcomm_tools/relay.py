@@ -71,7 +71,7 @@ class Port:
         delay, jitter = microseconds(line.delay_s), microseconds(line.jitter_s)
         self.put: Put = self._put
         narrow = Bottleneck(line.bytes_per_s, line.queue_s) if line.bytes_per_s else None
-        self.path = Path(loop, self._rng, delay, jitter, self, bottleneck=narrow)
+        self.path = Path(loop, lambda: self._rng, delay, jitter, self, bottleneck=narrow)
         self.path.thin(line.loss)
 
     @property

@@ -11,6 +11,7 @@ otherwise make a majority harder to reach. votes.py decides what majorities are.
 
 import hashlib
 from collections.abc import Collection
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import attrs
@@ -282,7 +283,7 @@ class Roster:
         """Return whether a daemon was removed, as far as the roster knows."""
         return self.entry(name) is None and any(each.name == name for each in self.removed)
 
-    @property
+    @cached_property
     def votes(self) -> Votes:
         """Return the votes of all daemons."""
         return Votes(

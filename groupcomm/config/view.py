@@ -109,13 +109,16 @@ class View:
     versions: Versions = attrs.field(factory=Versions)
     key: bytes = attrs.field(init=False, repr=False)
     ring_of: tuple[int, ...] = attrs.field(init=False, repr=False)
+    numbers: frozenset[int] = attrs.field(init=False, repr=False, eq=False)
     reports_deliverable: bool = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         names = [daemon.name for daemon in self.daemons]
         if names != sorted(set(names)):
             raise ConfigError(f"view: daemons are {names}; they must be sorted and differ")
-        if len({daemon.number for daemon in self.daemons}) != len(names):
+        numbers = frozenset(daemon.number for daemon in self.daemons)
+        object.__setattr__(self, "numbers", numbers)
+        if len(numbers) != len(names):
             raise ConfigError("view: two daemon names share a 64-bit number; rename one of them")
         if not 1 <= len(names) <= MAX_DAEMONS or not 1 <= len(self.rings) <= MAX_RINGS:
             raise ConfigError(
@@ -140,11 +143,6 @@ class View:
         text = f"{self.id}|{daemons}|{self.rings}|{self.links}"
         key = hashlib.blake2b(text.encode(), digest_size=16, person=b"groupcomm view").digest()
         object.__setattr__(self, "key", key)
-
-    @property
-    def numbers(self) -> frozenset[int]:
-        """Return the numbers that stand for the daemons' names in datagrams."""
-        return frozenset(daemon.number for daemon in self.daemons)
 
     @property
     def token_limit(self) -> int:

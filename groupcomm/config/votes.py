@@ -17,6 +17,7 @@ the votes change by a roster that all disks of a view hold, not with each write.
 
 import enum
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import attrs
@@ -155,7 +156,7 @@ class Votes:
     settled: bool = False
     expected: int | None = None
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Return the number of votes that count."""
         return sum(share.held for share in self.shares.values())
@@ -165,7 +166,8 @@ class Votes:
         if self.expected is not None:
             return Standing.MAJORITY if 2 * len(members) > self.expected else Standing.MINORITY
         total = self.total
-        twice = 2 * sum(share.held for name, share in self.shares.items() if name in members)
+        shares = (self.shares.get(name) for name in members)
+        twice = 2 * sum(share.held for share in shares if share is not None)
         if not total:
             return Standing.UNKNOWN
         if twice > total:

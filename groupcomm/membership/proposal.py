@@ -13,7 +13,7 @@ reserved it (reservation.py). A daemon whose disk has not reserved it stands asi
 the view without it, as if they did not hear it. All compute the same from the same joins.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from groupcomm.clocks.stamp import ViewId
@@ -58,25 +58,31 @@ def split_into_rings(sites: Sequence[int], mutual: Mutual) -> tuple[tuple[int, .
         other. The lowest daemons choose first, so the same input gives the same rings everywhere.
     """
     rings: list[list[int]] = []
+    by_site: dict[int, list[list[int]]] = {}
     for daemon, site in enumerate(sites):
-        for ring in rings:
-            if sites[ring[0]] == site and mutual[daemon].issuperset(ring):
+        near = by_site.setdefault(site, [])
+        for ring in near:
+            if mutual[daemon].issuperset(ring):
                 ring.append(daemon)
                 break
         else:
-            rings.append([daemon])
+            near.append([daemon])
+            rings.append(near[-1])
     return tuple(map(tuple, rings))
 
 
 def find_links(rings: Sequence[Sequence[int]], mutual: Mutual) -> tuple[tuple[int, int], ...]:
     """Return, for each two rings, the lowest pair that hears each other, if any; sorted."""
+    ring_of = {daemon: place for place, ring in enumerate(rings) for daemon in ring}
     links: list[tuple[int, int]] = []
     for place, ring in enumerate(rings):
-        for other in rings[place + 1 :]:
-            pairs = ((one, far) for one in ring for far in other if far in mutual[one])
-            pair = min(pairs, default=None)
-            if pair is not None:
-                links.append((min(pair), max(pair)))
+        found: dict[int, tuple[int, int]] = {}
+        for one in ring:
+            for far in mutual[one]:
+                other = ring_of[far]
+                if other > place:
+                    found[other] = min(found.get(other, (one, far)), (one, far))
+        links += [(min(pair), max(pair)) for pair in found.values()]
     return tuple(sorted(links))
 
 
@@ -132,7 +138,9 @@ def find_ready(
         return Ready(frozenset(), claims[me].used + 1)
     needed = 0
     while True:
-        among = {number: mutual[number] & left for number in left}
+        among = mutual
+        if len(left) < len(mutual):
+            among = {number: mutual[number] & left for number in left}
         members = component(among, me)
         counter = max(claims[number].used for number in members) + 1
         needed = max(needed, counter)
@@ -244,6 +252,13 @@ def _by_place(proposal: Proposal, numbers: list[int]) -> list[frozenset[int]]:
     order = [places[seat.number] for seat in proposal.seats]
     mutual: list[frozenset[int]] = [frozenset()] * len(numbers)
     for place, seat in zip(order, proposal.seats, strict=True):
-        bits = format(int.from_bytes(seat.mutual, "little"), "b")[::-1]
-        mutual[place] = frozenset(at for at, bit in zip(order, bits, strict=False) if bit == "1")
+        mutual[place] = frozenset(order[at] for at in ones(int.from_bytes(seat.mutual, "little")))
     return mutual
+
+
+def ones(bits: int) -> Iterator[int]:
+    """Yield the places of the ones of a number, rising: a row of a large view has few."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest

@@ -8,6 +8,7 @@ from then on; those in flight still arrive.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import inf
 from random import Random
 from typing import Protocol, TypeAlias
@@ -65,7 +66,7 @@ class Path:
     """
 
     _loop: Loop
-    _rng: Random
+    _make_random: Callable[[], Random]
     _delay_us: int
     _jitter_us: int
     _receiver: Receiver
@@ -85,7 +86,12 @@ class Path:
     under_way_until: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self._random, self._lossy, self._burst_us = self._rng.random, self.loss, self._delay_us
+        self._random, self._lossy, self._burst_us = self._draw_first, self.loss, self._delay_us
+
+    def _draw_first(self) -> float:
+        """Draw for the first time: of the paths of many hosts most are never used."""
+        self._random = self._make_random().random
+        return self._random()
 
     def send(self, datagram: bytes) -> bool:
         """Send one datagram; return False if it is lost at once."""
@@ -208,7 +214,7 @@ class Network:
         link: SimulatedLink | None,
         bottleneck: Bottleneck | None,
     ) -> Path:
-        rng = random_for(self._seed, name)
+        rng = partial(random_for, self._seed, name)
         if link is None:
             return Path(self._loop, rng, LAN_DELAY_US, LAN_JITTER_US, receiver)
         delay_us, jitter_us = microseconds(link.delay_s), microseconds(link.jitter_s)
