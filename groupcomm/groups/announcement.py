@@ -24,7 +24,7 @@ from groupcomm.config.view import MAX_DAEMONS
 from groupcomm.groups.table import GroupTable
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.wire.bundle import Bundle, body_payload, state_bundle
-from groupcomm.wire.membership import Name, Number
+from groupcomm.wire.membership import Name, Number, Present
 from groupcomm.wire.packet import Raw
 
 Principal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_PRINCIPAL_BYTES)]
@@ -74,7 +74,8 @@ class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     """What one daemon brings along.
 
     `completed`: key of the last view whose group table it completed; empty before the first.
-    `together`: number and random id of the daemons that have come along with it since then.
+    `together`: the daemons that have come along with it since then, itself among them: bits by
+    their indices in the view; number and random id of each where not all have the feature CROWDS.
     `digest`: the digest of its rows (GroupTable.digests). `sections`: the rows, each section an
     encoded `Rows`; none if all daemons of the view have come along. `pausing`: each group with
     the daemon's sessions in it that need a quorum; only where all daemons have the feature PAUSES.
@@ -83,7 +84,7 @@ class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     """
 
     completed: Annotated[bytes, Meta(max_length=16)]
-    together: Together
+    together: Together | Present
     digest: Number = 0
     sections: tuple[bytes, ...] = ()
     pausing: Groups = ()
@@ -268,6 +269,14 @@ def _unpacked(body: bytes) -> bytes:
     return whole
 
 
+def _first_of(together: Together | Present) -> object:
+    """Return what stands for the first of the daemons that have come together."""
+    if isinstance(together, bytes):
+        bits = int.from_bytes(together, "little")
+        return bits & -bits
+    return together[0]
+
+
 class Announcements:
     """The announcements of one view that have arrived here.
 
@@ -275,7 +284,7 @@ class Announcements:
         whole: for each daemon, by index, its announcement.
     """
 
-    __slots__ = ("_daemons", "_parts", "_versions", "whole")
+    __slots__ = ("_along", "_daemons", "_parts", "_versions", "whole")
 
     def __init__(self, daemons: int, versions: Versions) -> None:
         """Await the announcements of so many daemons, which have these versions in common."""
@@ -283,6 +292,7 @@ class Announcements:
         self._versions = versions
         self._parts: list[dict[int, Raw]] = [{} for _ in range(daemons)]
         self.whole: dict[int, Announcement] = {}
+        self._along: dict[int, int] = {}
 
     @property
     def complete(self) -> bool:
@@ -308,7 +318,7 @@ class Announcements:
             me: index of this daemon.
             keys: for each daemon its number and random id.
         """
-        own = self.whole[me]
+        own, along = self.whole[me], self._came_with(me, keys)
         return frozenset(
             daemon
             for daemon, other in self.whole.items()
@@ -316,10 +326,20 @@ class Announcements:
             or (
                 own.completed
                 and other.completed == own.completed
-                and keys[daemon] in own.together
-                and keys[me] in other.together
+                and along >> daemon & 1
+                and self._came_with(daemon, keys) >> me & 1
             )
         )
+
+    def _came_with(self, daemon: int, keys: Sequence[tuple[int, int]]) -> int:
+        """Return who has come along with a daemon, as it says: bits by indices in the view."""
+        said = self.whole[daemon].together
+        if isinstance(said, bytes):
+            return int.from_bytes(said, "little")
+        if daemon not in self._along:
+            places = {key: place for place, key in enumerate(keys)}
+            self._along[daemon] = sum(1 << places[key] for key in said if key in places)
+        return self._along[daemon]
 
     def tables(self) -> list[tuple[list[int], bytes]]:
         """Return the daemons that say that they have come together, and the lines that their first
@@ -328,7 +348,7 @@ class Announcements:
         for daemon in range(self._daemons):
             each = self.whole[daemon]
             alone = not (each.completed and each.together)
-            key = daemon if alone else (each.completed, each.together[0])
+            key = daemon if alone else (each.completed, _first_of(each.together))
             found.setdefault(key, []).append(daemon)
         if len(found) == 1:
             return []

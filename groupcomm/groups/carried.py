@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from groupcomm.config.versions import CARRIED, LINES, READERS, Versions
+from groupcomm.config.versions import CARRIED, CROWDS, LINES, READERS, Versions
 from groupcomm.config.view import DaemonId, View
 from groupcomm.groups.announcement import (
     Announcement,
@@ -22,6 +22,8 @@ from groupcomm.groups.announcement import (
 )
 from groupcomm.groups.table import GroupTable
 from groupcomm.wire.bundle import Bundle
+
+_IN_BITS: Final = CARRIED | CROWDS
 
 STEP_ROWS: Final = 500
 """The rows of its announcement that a daemon encodes in one step: some 2 ms."""
@@ -95,14 +97,20 @@ class CarriedGroups:
         """Note the transitional members: they continue into the next view together."""
         self._together &= frozenset(members)
 
+    def _along(self, view: View) -> tuple[tuple[int, int], ...] | bytes:
+        """Return the daemons that have come along, as announcements to a view have them."""
+        if view.versions.features & _IN_BITS != _IN_BITS:
+            return tuple(sorted((d.number, d.incarnation.random_id) for d in self._together))
+        bits = sum(1 << at for at, each in enumerate(view.daemons) if each in self._together)
+        return bits.to_bytes((len(view.daemons) + 7) // 8 if bits else 0, "little")
+
     def announce(self, room: int, view: View) -> OwnAnnouncement:
         """Return the announcement to a view, in bundles of at most `room` bytes."""
-        keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
         table, versions = self._table, view.versions
         digest = 0 if table is None else table.digests.get(self._me, 0)
         pausing = {} if table is None else table.own_pausing
         groups = tuple((group, tuple(own)) for group, own in sorted(pausing.items()))
-        announcement = Announcement(self._completed, tuple(keys), digest, pausing=groups)
+        announcement = Announcement(self._completed, self._along(view), digest, pausing=groups)
         slices: Iterator[Rows] = iter(())
         rows = Rows()
         readers = bool(versions.features & READERS)

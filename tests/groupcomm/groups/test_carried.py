@@ -1,7 +1,9 @@
 """The groups that a daemon carries from view to view: what it announces of them."""
 
+import attrs
+
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.config.versions import PACKED, SPOKEN, Versions
+from groupcomm.config.versions import CROWDS, PACKED, SPOKEN, Versions
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.events import MemberId
 from groupcomm.groups.announcement import (
@@ -46,7 +48,7 @@ def rows_in(announcement: Announcement) -> list[Rows | None]:
 
 def test_before_the_first_view_there_is_nothing_to_announce() -> None:
     carried = CarriedGroups()
-    assert announced(bundles_of(carried.announce(1000, view_of(A)))) == Announcement(b"", ())
+    assert announced(bundles_of(carried.announce(1000, view_of(A)))) == Announcement(b"", b"")
     table, daemons = carried.pop(0)
     assert (table.sessions, daemons) == ({}, ())
 
@@ -56,7 +58,7 @@ def test_the_groups_of_the_last_complete_view_are_announced_to_those_who_lack_th
     table = table_of((0, "u", 7), (1, "v", 8))
     carried.replace(table, view_of(A, B, C), 0)
     carried.keep_members([A, B])
-    together = tuple(sorted((each.number, each.incarnation.random_id) for each in (A, B)))
+    together, alone = b"\x03", b"\x01"  # bits by the places in the view
     own, key = table.digests[0], view_of(A, B, C).key
     known = announced(bundles_of(carried.announce(1000, view_of(A, B))))
     assert known == Announcement(key, together, own)
@@ -64,9 +66,10 @@ def test_the_groups_of_the_last_complete_view_are_announced_to_those_who_lack_th
     assert (found.completed, found.together, found.digest) == (key, together, own)
     assert rows_in(found) == [Rows(sessions=((7, "u"),)), Rows(groups=(("g", (7,)),))]
     carried.keep_members([A, C])
-    assert announced(bundles_of(carried.announce(1000, view_of(A)))).together == (
-        together[together.index((A.number, ord("a")))],
-    )
+    assert announced(bundles_of(carried.announce(1000, view_of(A)))).together == alone
+    earlier = attrs.evolve(SPOKEN, features=SPOKEN.features & ~CROWDS)
+    listed = announced(bundles_of(carried.announce(1000, view_of(A, C, versions=earlier))))
+    assert listed.together == ((A.number, A.incarnation.random_id),)
     assert carried.pop(1) == (table, (A, B, C))
 
 
