@@ -171,6 +171,8 @@ class CoreConfig:
         few_daemons: up to so many daemons, joins are passed on at once, messages about views are
             said in full, and horizon notices go to all; with more, what that costs counts. Tests
             lower it.
+        many_daemons: with more of them at several sites, two daemons of each site pass messages
+            about views on between the sites (membership/relays.py). Tests lower it.
         site_names: the names of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
         leave_timeout_s: after this time a daemon leaves even if it could not do so in order.
@@ -194,6 +196,7 @@ class CoreConfig:
     segmented_limit: int = 0
     most_rings: int = MAX_RINGS
     few_daemons: int = 16
+    many_daemons: int = 128
     suite: int = 1
     timing: Timing = attrs.field(factory=Timing)
     windows: Windows = attrs.field(factory=Windows)
@@ -246,6 +249,11 @@ class CoreConfig:
     def is_large(self) -> bool:
         """Return whether there are so many daemons that few messages count for more than time."""
         return len(self.daemons) > self.few_daemons
+
+    @property
+    def has_relays(self) -> bool:
+        """Return whether there are so many daemons that few of a site speak with other sites."""
+        return len(self.sites) > 1 and len(self.daemons) > self.many_daemons
 
     def site_of(self, name: str) -> tuple[str, ...]:
         """Return the daemons of the site of a daemon; of one that is not listed, only itself."""

@@ -27,7 +27,7 @@ from groupcomm.config.view import Start, View
 from groupcomm.errors import ConfigError, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.context import OldView
 from groupcomm.membership.peer import PeerDaemon
-from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
+from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, ones, rank
 from groupcomm.membership.recovery import Recovery
 from groupcomm.wire.membership import Commit, ControlMessage, Join, Proposal, Repair
 
@@ -72,7 +72,7 @@ def _asks_anew(before: Commit, now: Commit) -> bool:
 
 def check_commit(commit: Commit, peer: PeerDaemon) -> None:
     """Raise ProtocolViolation if a daemon commits to a view without its present start."""
-    seat = next((s for s in commit.proposal.seats if s.number == peer.number), None)
+    seat = commit.proposal.find(peer.number)
     start = peer.incarnation
     if seat is None or (seat.restarts, seat.random_id, seat.attempt) != (
         start.restarts,
@@ -119,6 +119,13 @@ def joins_of(
     return joins if start.daemon.number in joins else None
 
 
+def _mutual_of(proposal: Proposal, me: int) -> frozenset[int]:
+    """Return the members that one of them hears both ways, by number."""
+    own = proposal.find(me)
+    assert own is not None, "a proposal without this daemon"
+    return frozenset(proposal.seats[at].number for at in ones(int.from_bytes(own.mutual, "little")))
+
+
 class Agreement:
     """One proposal, and the means to carry it out.
 
@@ -126,6 +133,7 @@ class Agreement:
         proposal: the proposal that was agreed to.
         view: the view that results from it.
         recovery: the exchange with the daemons that come from the same old view.
+        mutual: the members that this daemon hears and that hear it, by number.
         recovered: whether this daemon has announced that it holds everything that they hold.
     """
 
@@ -136,6 +144,7 @@ class Agreement:
         "_old",
         "_peers",
         "_said_recovered",
+        "mutual",
         "proposal",
         "recovered",
         "recovery",
@@ -167,6 +176,7 @@ class Agreement:
         self.recovery = Recovery(frozen, old, self._me, proposal, joins, again_s=again_s)
         self.recovered = False
         self._said_recovered: set[int] = set()  # the other members that hold the recovered set
+        self.mutual = _mutual_of(proposal, self._me)
         for seat in proposal.seats:
             peer = peers.get(seat.number)
             if peer is not None and peer.commit is not None:
@@ -225,17 +235,14 @@ class Agreement:
         if old is None or not self.recovery.has_packets_to_send:
             return []
         members = {seat.number for seat in self.proposal.seats} - {self._me}
-        mutual = {number for number in members if self.are_mutual(number)}
         return [
-            (Repair(old.key, packet), lacking if lacking <= mutual else members)
+            (Repair(old.key, packet), lacking if lacking <= self.mutual else members)
             for packet, lacking in self.recovery.pop_batch(now)
         ]
 
     def are_mutual(self, number: int) -> bool:
         """Return whether this daemon and another member hear each other."""
-        places = {seat.number: place for place, seat in enumerate(self.proposal.seats)}
-        own = self.proposal.seats[places[self._me]]
-        return number in places and int.from_bytes(own.mutual, "little") >> places[number] & 1 == 1
+        return number in self.mutual
 
     def is_worse_than(self, other: Proposal) -> bool:
         """Return whether members should prefer another proposal."""

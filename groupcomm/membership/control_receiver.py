@@ -16,13 +16,15 @@ from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.held_joins import HeldJoins
 from groupcomm.membership.peer import PeerDaemon
+from groupcomm.membership.relays import Relays
 from groupcomm.membership.trust import Trust
 from groupcomm.security.layout import WINDOW
-from groupcomm.wire.control import ControlPacket
+from groupcomm.wire.control import ControlPacket, inflate_packets_untrusted
 from groupcomm.wire.membership import (
     KNOWN_KINDS,
     ControlKind,
     ControlMessage,
+    Relayed,
     decode_message_untrusted,
 )
 
@@ -36,7 +38,9 @@ MOST_AT_ONCE: Final = 2 * MOST_BEHIND
 MOST_PER_S: Final = 10**6
 """No daemon sends more, so after a jump new messages can be told from late ones."""
 
-_DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.SHORT_BEACON, ControlKind.ASK))
+_DIRECT: Final = frozenset(
+    (ControlKind.BEACON, ControlKind.SHORT_BEACON, ControlKind.ASK, ControlKind.RELAYED)
+)
 """The kinds of messages that are never passed on."""
 
 _JOINS: Final = frozenset((ControlKind.JOIN, ControlKind.SHORT_JOIN))
@@ -57,6 +61,7 @@ class ControlReceiver:
     Args:
         flood: assembles messages, and passes them on.
         detector: knows the present daemons.
+        relays: pass messages on between sites.
         trust: knows the daemons that are left out.
         restore: returns in full what was said in short; None if it has to come again.
         accept: accepts a message that counts.
@@ -74,6 +79,7 @@ class ControlReceiver:
         "_look_at",
         "_news",
         "_peers",
+        "_relays",
         "_restore",
         "_trust",
         "gather_began_at",
@@ -84,6 +90,7 @@ class ControlReceiver:
         self,
         flood: Flood,
         detector: FailureDetector,
+        relays: Relays,
         trust: Trust,
         restore: Restore,
         accept: Accept,
@@ -93,6 +100,7 @@ class ControlReceiver:
         self._detector = detector
         self._peers = detector.peers
         self._trust = trust
+        self._relays = relays
         self._restore = restore
         self._accept = accept
         self._look_at = look_at
@@ -104,6 +112,17 @@ class ControlReceiver:
         """Return, once, whether a daemon was heard, or a start mentioned, for the first time."""
         news, self._news = self._news, False
         return news
+
+    @property
+    def due(self) -> float:
+        """Return the time at which `step` is due."""
+        return min(self.held.due, self._relays.due)
+
+    def step(self, now: float) -> None:
+        """Pass on what has waited long enough."""
+        if now >= self.held.due:
+            self.held.step(now)
+        self._relays.step(now)
 
     def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
         """Note a datagram of a daemon itself; return False if its start is over, or left out."""
@@ -142,6 +161,8 @@ class ControlReceiver:
             raise ProtocolViolation(
                 "origin", "a message in the name of another start, or of an unknown daemon"
             )
+        if self._relays.is_used:
+            self._relays.note_heard(packet.origin)
         highest = peer.seen.highest
         if packet.sequence < highest - MOST_BEHIND:
             raise ProtocolViolation("sequence", f"{packet.sequence} is too far behind {highest}")
@@ -151,6 +172,8 @@ class ControlReceiver:
     def _on_passed_on(self, packet: ControlPacket, sender: int, now: float) -> None:
         if packet.kind in _DIRECT:
             raise ProtocolViolation("origin", "a message of a kind that is never passed on")
+        if self._relays.is_used:
+            self._relays.note_passed_on(packet, sender)
         known = self._peers.get(packet.origin)
         start = None if known is None else known.incarnation
         peer = self._detector.on_mentioned(packet.origin, packet.incarnation, now)
@@ -168,29 +191,57 @@ class ControlReceiver:
         if packet.sequence > window.highest + most:
             text = f"{packet.sequence} is too far ahead of {window.highest}"
             raise ProtocolViolation("sequence", text)
-        if packet.kind not in _DIRECT and not (
-            packet.kind in _JOINS and self.held.hold_for_all(packet, peer, sender, now)
-        ):
-            targets = self._detector.pass_on_targets(peer, sender, packet.kind, now)
-            if packet.kind in _JOINS:
-                targets = self.held.hold(packet, peer, sender, targets, now)
-            self._flood.pass_on(packet, targets)
+        if packet.kind not in _DIRECT:
+            self._pass_on(peer, packet, sender, now)
         if not own:
             peer.mentioned_at = now
         body = self._flood.assemble(packet, window, own=own)
-        if body is not None:
-            if own:
-                peer.said_at = now
-            else:
-                peer.passed_on_at = now
-                peer.on_passed_on(packet.sequence, now)
-            if packet.kind not in KNOWN_KINDS:
-                return  # a later release may have others, and sends them to all that listen
-            said = decode_message_untrusted(packet.kind, body)
-            message = self._restore(peer, said, packet.sequence, own, now)
-            if message is None:
+        if body is None:
+            return
+        if own:
+            peer.said_at = now
+        else:
+            peer.passed_on_at = now
+            peer.on_passed_on(packet.sequence, now)
+        if packet.kind in KNOWN_KINDS:  # a later release may send others to all that listen
+            self._on_body(peer, packet, body, own, now)
+
+    def _pass_on(self, peer: PeerDaemon, packet: ControlPacket, sender: int, now: float) -> None:
+        if self._relays.is_used:
+            self._relays.pass_on(packet, sender, now)
+            if not self._detector.is_near(packet.origin):
                 return
-            if self._detector.comparison.admits(peer, message, now):
-                self._accept(peer, message, packet.sequence, own, now)
-            else:
-                self._look_at(peer, message, now)
+        is_join = packet.kind in _JOINS
+        if is_join and self.held.hold_for_all(packet, peer, sender, now):
+            return
+        targets = self._detector.pass_on_targets(peer, sender, packet.kind, now)
+        if is_join:
+            targets = self.held.hold(packet, peer, sender, targets, now)
+        self._flood.pass_on(packet, targets)
+
+    def _on_body(
+        self, peer: PeerDaemon, packet: ControlPacket, body: bytes, own: bool, now: float
+    ) -> None:
+        said = decode_message_untrusted(packet.kind, body)
+        if isinstance(said, Relayed):
+            self._on_relayed(said, packet.origin, now)
+            return
+        message = self._restore(peer, said, packet.sequence, own, now)
+        if message is None:
+            return
+        if self._detector.comparison.admits(peer, message, now):
+            self._accept(peer, message, packet.sequence, own, now)
+        else:
+            self._look_at(peer, message, now)
+
+    def _on_relayed(self, relayed: Relayed, sender: int, now: float) -> None:
+        """Process packets that a relay passes on together; a broken one bars no others."""
+        broken: RemoteProtocolError | None = None
+        for packet in inflate_packets_untrusted(relayed.deflated):
+            try:
+                if packet.origin not in (sender, self._detector.key[0]):
+                    self._on_passed_on(packet, sender, now)
+            except RemoteProtocolError as error:
+                broken = error
+        if broken is not None:
+            raise RemoteProtocolError(f"passed on: {broken}") from None

@@ -18,7 +18,7 @@ timeout after its former start at most, whatever others remember of it. Nobody h
 anything, so nobody can end it by a lie.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from math import inf
 
 from groupcomm.config.core import CoreConfig
@@ -26,7 +26,7 @@ from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.pace import are_few, paced
-from groupcomm.membership.peer import HEARSAY_S, PeerDaemon, PeerStatus
+from groupcomm.membership.peer import HEARSAY_S, MOST_OVER, PeerDaemon, PeerStatus
 from groupcomm.membership.reservation import SLOW_S, Reservation
 from groupcomm.membership.vouched import Vouched
 from groupcomm.names import daemon_number
@@ -74,7 +74,10 @@ class FailureDetector:
         comparison: the comparison of their settings with those of this daemon.
         reservation: the view counters of this daemon.
         vouched: the members that need not send beacons here.
+        contacts: where relays pass messages on, the daemons of other sites whose own messages have
+            come lately, by number.
         silence_due: the time at which a watched daemon may have been silent for too long.
+        say_s: the seconds in which a daemon that is heard says whom it hears.
         fresh_s: the seconds for which a datagram shows that its daemon is heard.
     """
 
@@ -110,6 +113,7 @@ class FailureDetector:
         self.vouched = Vouched()
         self._list(config)
         self.comparison = Comparison(config, start, flood, self.peers)
+        self.contacts: set[int] = set()
         self.silence_due = inf
         self._watched: list[tuple[PeerDaemon, float]] = []
 
@@ -136,8 +140,24 @@ class FailureDetector:
             self._linked.clear()  # as if none were configured: no pair is without one
         timing, self._are_few = config.timing, are_few(config)
         self._few = None if self._are_few else config.few_daemons
-        self._say_s = paced(config).repeat_s / 2
+        self.say_s = paced(config).repeat_s / 2
+        self._has_relays = self.vouched.relayed = config.has_relays
+        own = self._sites.get(self.key[0])
+        self._near = frozenset(n for n, at in self._sites.items() if at == own)
+        self._quiet_s = 2 * paced(config).repeat_s + timing.longest_delay_s
         self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
+
+    def site_of(self, number: int) -> int | None:
+        """Return the place of a daemon's site among all; None for one that is not listed."""
+        return self._sites.get(number)
+
+    def is_near(self, number: int) -> bool:
+        """Return whether a daemon is of this one's site."""
+        return number in self._near
+
+    def linked_sites(self, site: int) -> Set[int] | None:
+        """Return the sites to which configured links lead from one; None if to all."""
+        return self._linked.get(site, frozenset()) if self._linked else None
 
     # ---- the daemons that are there ----
 
@@ -178,7 +198,7 @@ class FailureDetector:
         self._met[peer.number] = peer.incarnation
         if over is None or over == peer.incarnation:
             return
-        peer.over.append(over.random_id)
+        peer.over = (*peer.over, over.random_id)[-MOST_OVER:]
         if peer.incarnation.restarts <= over.restarts:  # its disk may not know its numbers, either
             self.reservation.note_used(self._used() + UNHEARD)
         self._restarted(peer.number, over, now)
@@ -195,7 +215,7 @@ class FailureDetector:
                 return None
             peer = PeerDaemon(number, self._names.get(number), incarnation, met=False)
             self.peers[number] = peer
-        elif self.vouched.sign_at(peer, now) >= self.fresh_since(now):
+        elif self._speaks_for_itself(peer, incarnation, now):
             return None
         elif incarnation != peer.incarnation:
             sign_at = self.vouched.sign_at(peer, now)
@@ -207,6 +227,16 @@ class FailureDetector:
         elif now - peer.mentioned_at > HEARSAY_S:
             peer.forget_passed_on()
         return peer
+
+    def _speaks_for_itself(self, peer: PeerDaemon, incarnation: Incarnation, now: float) -> bool:
+        """Return whether what others pass on in a daemon's name does not count.
+
+        Where relays pass messages on, that a datagram came is no sign that messages do.
+        """
+        is_relayed = self._has_relays and not self.is_near(peer.number)
+        if is_relayed and incarnation == peer.incarnation:
+            return peer.spoke_at >= now - self._quiet_s
+        return self.vouched.sign_at(peer, now) >= self.fresh_since(now)
 
     def _has_room_for(self, number: int) -> bool:
         return number in self.listed or len(self.peers) < len(self.listed) + MAX_STRANGERS
@@ -239,7 +269,7 @@ class FailureDetector:
 
         Daemons that have left, or whose settings differ, are not among them.
         """
-        peers = [peer for peer in self.peers.values() if not (peer.left or peer.differs)]
+        peers = [peer for _, peer in self.within_reach() if not (peer.left or peer.differs)]
         return tuple(sorted(peer.key for peer in peers if peer.heard_at >= since))
 
     def fresh_since(self, now: float) -> float:
@@ -263,7 +293,7 @@ class FailureDetector:
             return []
         return [
             number
-            for number, peer in self.peers.items()
+            for number, peer in self._to_pass_on_to()
             if number in self.listed
             and number not in (origin.number, sender)
             and not (leaves and self.vouched.is_member(number))
@@ -272,12 +302,23 @@ class FailureDetector:
             and not (peer.hears(origin.key, since) and (mutual is None or peer.key in mutual))
         ]
 
+    def _to_pass_on_to(self) -> Iterable[tuple[int, PeerDaemon]]:
+        """Return those to which this daemon may pass messages on: with relays, its site."""
+        return self._among(self._near) if self._has_relays else self.peers.items()
+
+    def within_reach(self) -> Iterable[tuple[int, PeerDaemon]]:
+        """Return those that may be heard: where there are relays, the site and `contacts`."""
+        return self._among(self._near | self.contacts) if self._has_relays else self.peers.items()
+
+    def _among(self, numbers: Iterable[int]) -> list[tuple[int, PeerDaemon]]:
+        return [(number, self.peers[number]) for number in numbers if number in self.peers]
+
     def lacking(self, origins: Iterable[PeerDaemon], now: float) -> dict[int, set[int]]:
         """Return for each of these daemons, by number, those that its joins have to be passed on
         to; see `pass_on_targets`. It costs what one of them costs there."""
         since, found = self.fresh_since(now), {origin.number: set[int]() for origin in origins}
         keys = {origin.key: origin.number for origin in origins if not origin.differs}
-        for number, peer in self.peers.items():
+        for number, peer in self._to_pass_on_to():
             if number in self.listed and not peer.differs and peer.heard_at >= since:
                 for key in peer.unheard(keys.keys(), since):
                     found[keys[key]].add(number)
@@ -292,11 +333,12 @@ class FailureDetector:
         say that it hears this daemon, and does not, nor a second start, which is not answered.
         """
         since, key, found = now - self.fresh_s, self.key, False
-        for peer in self.peers.values():
-            if peer.left or (peer.heard_at < since and peer.mentioned_at < since):
+        for _, peer in self.within_reach():
+            is_heard = peer.heard_at >= since
+            if peer.left or not (is_heard or (peer.mentioned_at >= since and not self._has_relays)):
                 continue
             found = True
-            if peer.heard_at < since or peer.versions is None:
+            if not is_heard or peer.versions is None:
                 return False
             if not peer.versions.features & feature or peer.clone_at >= since:
                 return False
@@ -330,7 +372,7 @@ class FailureDetector:
         """
         if self._are_few:
             return -inf
-        near, far, wait_s = self._sites.get(origin.number), self._sites.get(target), self._say_s
+        near, far, wait_s = self._sites.get(origin.number), self._sites.get(target), self.say_s
         if near != far:
             if self._linked and far not in self._linked.get(near, ()):
                 return -inf
@@ -343,7 +385,7 @@ class FailureDetector:
 
     def silence_counts_from(self, origin: PeerDaemon) -> float:
         """Return a time before which `silence_counts_at` is never over for this origin."""
-        return -inf if self._are_few or self._linked else origin.heard_from + self._say_s
+        return -inf if self._are_few or self._linked else origin.heard_from + self.say_s
 
     def unreached(self, number: int, incarnation: Incarnation) -> PeerDaemon | None:
         """Return a daemon whose packets may not arrive here, though it is heard; or None.
@@ -399,7 +441,7 @@ class FailureDetector:
             return False
         if isinstance(said, Join) and said.past is not None:
             return True  # it has left its view already, and has waited for that as long as needed
-        half = not self._is_mutual(said, view, now)
+        half = not self._is_mutual(peer.number, said, view, now)
         peer.half_heard_since = min(peer.half_heard_since, now) if half else inf
         if half and now < peer.half_heard_since + self._timing.token_timeout_s:
             return False
@@ -412,13 +454,22 @@ class FailureDetector:
         peer.kept_waiting_since = min(peer.kept_waiting_since, now) if wait_s else inf
         return not wait_s or now >= peer.kept_waiting_since + wait_s
 
-    def _is_mutual(self, said: Join | Beacon, view: View, now: float) -> bool:
+    def _sites_of(self, numbers: Iterable[int]) -> set[int]:
+        return {self._sites[number] for number in numbers if number in self._sites}
+
+    def _is_mutual(self, number: int, said: Join | Beacon, view: View, now: float) -> bool:
         """Return whether the daemon outside the view that says this hears all its members, and this
         daemon all that it hears: those of the other view are not known, but are among them."""
         theirs = {number for number, _ in said.heard}
         ours = {number for number, _ in self.heard_since(self.fresh_since(now))}
-        ours |= self.vouched.numbers
-        return view.numbers <= theirs <= ours | {self.key[0]}
+        ours |= self.vouched.numbers | {self.key[0]}
+        members: Set[int | None] = view.numbers
+        if self._has_relays and self.is_near(number):
+            members, theirs = members & self._near, theirs & self._near
+        elif self._has_relays:  # who hears one of a site hears all of it by that one's word
+            members, theirs, ours = map(self._sites_of, (view.numbers, theirs, ours))
+            members -= {self._sites.get(number)}
+        return members <= theirs <= ours
 
     # ---- silence ----
 
@@ -455,6 +506,10 @@ class FailureDetector:
             return lately
         return lately | {peer.number for peer in there if peer.number in members}
 
+    def give_up_missed(self, since: float, *, waited: bool) -> None:
+        """Expect no vouched member any more that its partners miss; see `Vouched.revoke`."""
+        self.vouched.revoke(self.peers, self.key, since, waited=waited)
+
     def watch(self, view: View, gathered_at: float, now: float) -> None:
         """Watch the daemons whose silence breaks the view: of the ring, and at other ends of links.
 
@@ -474,10 +529,13 @@ class FailureDetector:
         numbers = [daemon.number for daemon in view.daemons]
         me = numbers.index(self.key[0])
         limits = dict.fromkeys(view.rings[view.ring_of[me]], timeout_s)
-        site = [n for n, at in self._sites.items() if at == self._sites.get(self.key[0])]
-        heard = [peer.number for peer in self.peers.values() if peer.heard_at >= gathered_at]
+        heard = [
+            number
+            for number, peer in self.peers.items()
+            if max(peer.heard_at, peer.join_at if self._has_relays else -inf) >= gathered_at
+        ]
         vouched = self.vouched
-        vouched.begin(view, self.key[0], site, heard, self._few)
+        vouched.begin(view, self.key[0], self._near, heard, self._few)
         if vouched.is_used and vouched.rounds > 1:
             for index in limits:
                 if numbers[index] not in vouched.beside:

@@ -6,7 +6,7 @@ known to hear the origin themselves. Repetitions are messages of their own, so t
 passed on again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import SAFE_PACKET_BYTES, Start
@@ -30,6 +30,8 @@ class Flood:
     Attributes:
         out: packets to be sealed and sent.
         remote: the names of all listed daemons of other sites.
+        targets: returns the daemons of other sites to which messages to all go, by name; None: to
+            all of them.
         sequence: the sequence number of the last message.
     """
 
@@ -43,6 +45,7 @@ class Flood:
         "out",
         "remote",
         "sequence",
+        "targets",
     )
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
@@ -51,6 +54,7 @@ class Flood:
         self.sequence = 0
         self._parts: dict[_Key, tuple[ReplayWindow, dict[int, bytes]]] = {}
         self.out: list[Outgoing] = []
+        self.targets: Callable[[], list[str]] | None = None
         self.use_config(config)
 
     def use_config(self, config: CoreConfig) -> None:
@@ -70,8 +74,8 @@ class Flood:
         return cut_message(self._me, start, self.sequence, kind, body, self._limit)
 
     def send_all(self, message: ControlMessage) -> None:
-        """Send to every listed daemon."""
-        self.send_near(message, self.remote)
+        """Send to the site, and to the daemons of other sites."""
+        self.send_near(message, self.remote if self.targets is None else self.targets())
 
     def send_near(
         self, message: ControlMessage, names: Iterable[str], *, site: bool = True
@@ -87,8 +91,14 @@ class Flood:
         self.out += [(name, packet) for packet in self._cut(message)]
 
     def send_some(self, message: ControlMessage, targets: Iterable[int]) -> None:
-        """Send to these daemons, by number; they pass it on like a message to all."""
+        """Send to these daemons, by number; they pass it on like a message to all.
+
+        Where relays pass messages on, they have it passed on to several of other sites.
+        """
         numbers = frozenset(targets)
+        if self.targets is not None and len(numbers - self._site_members) > 1:
+            self.send_all(message)
+            return
         for packet in self._cut(message):
             self._spread(packet, numbers)
 

@@ -18,7 +18,7 @@ from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.late import LateMembers
-from groupcomm.membership.peer import PeerDaemon
+from groupcomm.membership.peer import Key, PeerDaemon, Row
 from groupcomm.membership.proposal import (
     CounterClaim,
     component,
@@ -26,6 +26,7 @@ from groupcomm.membership.proposal import (
     mutual_pairs,
     propose,
 )
+from groupcomm.membership.relays import Relays
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.room import PLENTY, Room, Separated, separate
 from groupcomm.membership.states import GatherReason
@@ -199,6 +200,7 @@ class Gather:
         "_meet_until",
         "_needed",
         "_no_room",
+        "_relays",
         "_repeat_s",
         "_room",
         "_round_s",
@@ -224,12 +226,13 @@ class Gather:
         now: float,
         stretch: float,
         jitter: float = 0.0,
+        room: Room = PLENTY,
+        relays: Relays | None = None,
+        met_at: float = -inf,
+        crowd: float = 1.0,
         *,
         reason: GatherReason = GatherReason.STARTED,
-        met_at: float = -inf,
         view: View | None = None,
-        room: Room = PLENTY,
-        crowd: float = 1.0,
     ) -> None:
         """Begin.
 
@@ -238,12 +241,13 @@ class Gather:
             now: seconds.
             stretch: the factor by which to multiply them; above 1 after failures.
             jitter: 0 to 1, so that after failures no two daemons wait equally long.
+            room: the limit on rings.
+            relays: know which daemons are expected to hear each other; None: all are.
             reason: the reason to gather. If a message reported it, its sender has begun one one-way
                 delay ago, and the message has reached all others, too.
             met_at: the time of the last meeting of this daemon and another one that did not know
                 each other.
             view: the old view, if there was one.
-            room: the limit on rings.
             crowd: the factor by which joins are rarer, see `crowd_of`.
         """
         told = reason in (GatherReason.MEMBER_GATHERS, GatherReason.MEMBER_LEFT)
@@ -251,7 +255,7 @@ class Gather:
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
         stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         self._wait_s = max(wait_s, timing.gather_wait_s) * stretched
-        self._room = room
+        self._room, self._relays = room, relays
         self._gap_s = MIN_GAP_S * crowd
         self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets fewer messages
         # As long after the first failure, and longer after each: where paths take longer than the
@@ -267,10 +271,8 @@ class Gather:
         self._needed = 0  # the mark that a view with all heard daemons needs
         self._short = False  # whether the disk of this daemon does not hold that mark yet
         self._since = now  # from this time the other daemons have time to answer
-        self.started = now
-        self.due = now
-        self.members: frozenset[int] = frozenset()
-        self.apart: frozenset[int] = frozenset()
+        self.started = self.due = now
+        self.members, self.apart = frozenset[int](), frozenset[int]()
         self.separated: dict[tuple[int, int], Separated] = {}
         self._no_room: frozenset[int] = frozenset()
         self.news = True
@@ -324,9 +326,8 @@ class Gather:
         Returns:
             The proposal; None if this disk allows no view yet.
         """
-        timing = self._timing
         self.look_at = self._later(now)
-        since = now - FRESH_REPEATS * self._repeat_s - timing.longest_delay_s
+        since = now - FRESH_REPEATS * self._repeat_s - self._timing.longest_delay_s
         me = start.daemon.number
         rows = {(me, start.incarnation.random_id): frozenset(own.heard)}
         who = {me: (start.incarnation, own.attempt)}
@@ -361,7 +362,8 @@ class Gather:
         heard = frozenset().union(*(rows[m, who[m][0].random_id] for m in members))
         self._awaited = {other for other, _ in heard}
         self._late.note(joins, self._awaited, now)
-        self._all_mutual = all(mutual[m] >= members - {m} for m in members)
+        keys = {m: (m, who[m][0].random_id) for m in members}
+        self._all_mutual = self._connect({m: (rows[key], key) for m, key in keys.items()}, mutual)
         looks = (
             self._repeat_s + now,
             self._meet_until,
@@ -370,6 +372,49 @@ class Gather:
         )
         self.due = min(at for at in looks if at > now)
         return propose(seats, mutual)
+
+    def had_time(self, now: float) -> bool:
+        """Return whether all that hear this daemon had the time to answer."""
+        return now >= self._since + self._wait_s
+
+    def waits_for_relays(
+        self,
+        start: Start,
+        own: Join,
+        peers: Mapping[int, PeerDaemon],
+        expected: set[int],
+        now: float,
+    ) -> bool:
+        """Return whether relays have not yet brought what a complete proposal needs.
+
+        Finding the proposal of a thousand daemons takes long. Until they had time enough it is
+        looked for only if all that are expected have joined, and say that they hear whom they are
+        expected to hear.
+        """
+        until = self._since + self._wait_s
+        if self._relays is None or not self._relays.is_used or now >= until:
+            return False
+        since = now - FRESH_REPEATS * self._repeat_s - self._timing.longest_delay_s
+        rows = {
+            peer.number: (peer.row, peer.key)
+            for peer in peers.values()
+            if peer.join is not None and peer.join_at >= since and not peer.left
+        }
+        me = start.daemon.number
+        rows[me] = frozenset(own.heard), (me, start.incarnation.random_id)
+        if rows.keys() >= expected and self._relays.connect(rows):
+            return False
+        self.look_at = self._later(now)
+        self.due = min(until, now + self._repeat_s)
+        return True
+
+    def _connect(
+        self, rows: Mapping[int, tuple[Row, Key]], mutual: Mapping[int, frozenset[int]]
+    ) -> bool:
+        """Return whether all of these daemons hear each other that are expected to."""
+        if self._relays is not None and self._relays.is_used:
+            return self._relays.connect(rows)
+        return all(mutual[number] >= rows.keys() - {number} for number in rows)
 
     def _without_apart(
         self,

@@ -42,6 +42,7 @@ from groupcomm.membership.leave import LeaveSchedule
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.pace import are_few, crowd_of, paced
 from groupcomm.membership.peer import PeerDaemon
+from groupcomm.membership.relays import Relays
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.room import Room
 from groupcomm.membership.short_forms import ShortForms
@@ -106,8 +107,7 @@ class Membership:
         forget: Callable[[int, Incarnation], None],
         on_roster: Callable[[RosterNotice, float], bool],
     ) -> None:
-        self._config = config
-        self._timing = paced(config)
+        self._config, self._timing = config, paced(config)
         self._start = start
         self._me = start.daemon.number
         self._context = context
@@ -127,7 +127,9 @@ class Membership:
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._short = ShortForms(config, self._detector, self._own_proposal, self._latest)
         told_of = self._short.restore, self._on_message, self._look_at
-        self._receiver = ControlReceiver(self.flood, self._detector, self.trust, *told_of)
+        self._relays = Relays(config, self.flood, self._detector)
+        means = self.flood, self._detector, self._relays
+        self._receiver = ControlReceiver(*means, self.trust, *told_of)
         self.on_datagram = self._receiver.on_datagram
         self.state = MembershipState.GATHER
         self.reasons: Counter[GatherReason] = Counter()
@@ -140,7 +142,7 @@ class Membership:
         self._isolation = Isolation()
         self._schedule = CommitSchedule(self._timing)
         self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
-        self._operational = OperationalPhase(self._timing, self.flood, self._detector, self._short)
+        self._operational = OperationalPhase(self._timing, *means, self._short)
         self._leave = LeaveSchedule()
         self._overtaken = False  # a member has gone on from the view that is agreed to here
         self._agreed_with: CoreConfig | None = None  # from when the end of the old view has begun
@@ -356,6 +358,7 @@ class Membership:
         self.flood.use_config(config)
         self._short.use_config(config)
         self._detector.use_config(config, now)
+        self._relays.use_config(config)
         self._schedule = CommitSchedule(self._timing)
         self._operational.tell_settings()
         if self.state is not MembershipState.OPERATIONAL and self._agreed_with is None:
@@ -391,16 +394,15 @@ class Membership:
         self._reservation.note_used(self._context.used)
         self._short.forget()
         self._receiver.gather_began_at = now
+        self._relays.begin(now)
         past = None if old is None or self._isolation.is_isolated else old.past
         reading, clock = self._clock.read(now), 0 if old is None else old.clock
         self._own_join.begin(past, reading=reading, clock=clock, now=now)
         self._probe.gathered(self._own_join.latest)
         jitter = (self._me >> self._own_join.attempt % 48 & 0xFF) / 256
-        manner = self._backoff.factor, jitter
-        known = {"met_at": self._met_at, "crowd": crowd_of(self._config)}
-        self._gather = Gather(
-            self._timing, now, *manner, reason=reason, view=self.view, room=self._room, **known
-        )
+        manner = self._backoff.factor, jitter, self._room, self._relays, self._met_at
+        crowd, view = crowd_of(self._config), self.view
+        self._gather = Gather(self._timing, now, *manner, crowd, reason=reason, view=view)
         self._send_join(now)
 
     def _send_join(self, now: float) -> None:
@@ -437,10 +439,12 @@ class Membership:
             if self._isolation.is_isolated:  # a view by itself comes before one with others
                 proposal, is_complete = self._find_proposal({}, now), True
             else:
-                proposal = self._find_proposal(self.peers, now)
-                self._detector.vouched.revoke(self.peers, self._detector.key, gather.started)
                 known = self.view, gather.started
+                self._detector.give_up_missed(gather.started, waited=gather.had_time(now))
                 expected = self._detector.expected(*known, paused=gather.paused)
+                joins = self._own_join.latest, self.peers
+                waits = gather.waits_for_relays(self._start, *joins, expected, now)
+                proposal = None if waits else self._find_proposal(self.peers, now)
                 is_complete = (
                     gather.stale_from == inf
                     and gather.is_complete(expected, now)
@@ -683,9 +687,7 @@ class Membership:
             return
         if now >= self.comparison.due:
             self.comparison.step(now)
-        held = self._receiver.held
-        if now >= held.due:
-            held.step(now)
+        self._receiver.step(now)
         if self.state is MembershipState.GATHER:
             self._step_gather(now)
         elif self.state is not MembershipState.OPERATIONAL:
@@ -695,4 +697,4 @@ class Membership:
             and self._operational.owes_mark
         ):
             self._step_operational(now)
-        self.deadline = min(self.deadline, self.comparison.due, held.due)
+        self.deadline = min(self.deadline, self.comparison.due, self._receiver.due)

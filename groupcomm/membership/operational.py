@@ -9,6 +9,7 @@ Each daemon tells all others over which of its own links it hears nothing (`Link
 used only if neither end reports it.
 """
 
+from collections.abc import Iterable
 from math import inf
 from typing import Final, TypeAlias
 
@@ -19,6 +20,7 @@ from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import joins_all
+from groupcomm.membership.relays import Relays
 from groupcomm.membership.reservation import SLOW_S
 from groupcomm.membership.short_forms import ShortForms
 from groupcomm.names import daemon_number
@@ -35,10 +37,11 @@ class LinkStates:
         own: its own links that it cannot use.
     """
 
-    __slots__ = ("_me", "_reports", "_view", "own")
+    __slots__ = ("_links", "_me", "_reports", "_view", "own")
 
     def __init__(self, view: View, me: int) -> None:
         self._view = view
+        self._links = frozenset(view.links)
         self._me = me
         self.own: frozenset[Pair] = frozenset()
         self._reports: dict[int, frozenset[Pair]] = {}
@@ -46,7 +49,7 @@ class LinkStates:
     def link_to(self, daemon: int) -> Pair | None:
         """Return the link from here to a daemon, if there is one."""
         pair = (min(self._me, daemon), max(self._me, daemon))
-        return pair if pair in self._view.links else None
+        return pair if pair in self._links else None
 
     def lose(self, pair: Pair) -> None:
         """Note that an own link carries nothing any more."""
@@ -58,7 +61,7 @@ class LinkStates:
 
     def receive_report(self, daemon: int, lost: frozenset[Pair]) -> bool:
         """Note the report of a daemon about its links; return whether it is news."""
-        told = frozenset(pair for pair in lost if daemon in pair and pair in self._view.links)
+        told = frozenset(pair for pair in lost if daemon in pair and pair in self._links)
         if told == self._reports.get(daemon, frozenset()):
             return False
         self._reports[daemon] = told
@@ -112,6 +115,7 @@ class OperationalPhase:
         "_indices",
         "_links",
         "_partners",
+        "_relays",
         "_remote",
         "_repeats",
         "_running",
@@ -128,9 +132,11 @@ class OperationalPhase:
         timing: Timing,
         flood: Flood,
         detector: FailureDetector,
+        relays: Relays,
         short: ShortForms,
     ) -> None:
         self._short = short
+        self._relays = relays
         self._timing = timing
         self._flood = flood
         self._detector = detector
@@ -253,7 +259,9 @@ class OperationalPhase:
         self.announced_mark = disk.mark
         beacon = self._short.shorten(detector.make_beacon(view, now), now)
         vouched = detector.vouched
-        if not vouched.is_used or owes_mark or self._for_all or disk.write_s > SLOW_S:
+        if not self._relays.is_used and (
+            not vouched.is_used or owes_mark or self._for_all or disk.write_s > SLOW_S
+        ):
             self._for_all = max(self._for_all - 1, 0)
             self._flood.send_all(beacon)
             return
@@ -269,16 +277,24 @@ class OperationalPhase:
             self._beside = [
                 daemon.name for daemon in view.daemons if daemon.number in vouched.beside
             ]
-        me = self._indices[detector.key[0]]
-        is_first = me == view.rings[view.ring_of[me]][0]
         names = list(self._partners)
-        if is_first or self._beacons % RARE == 0:
-            names += self._absent
+        names += self._seek(now)
         for_site = self._beacons % vouched.rounds == 0
         if not for_site:
             names += self._beside
         self._beacons += 1
         self._flood.send_near(beacon, names, site=for_site)
+
+    def _seek(self, now: float) -> Iterable[str]:
+        """Return the daemons outside the view that get the next beacon."""
+        if self._relays.is_used:
+            absent = {daemon_number(name) for name in self._absent}
+            return self._relays.seek(now, absent, self._beacons)
+        view = self._view
+        assert view is not None
+        me = self._indices[self._detector.key[0]]
+        is_first = me == view.rings[view.ring_of[me]][0]
+        return self._absent if is_first or self._beacons % RARE == 0 else ()
 
     def step(self, now: float) -> bool:
         """Act as the time requires; return False if the view cannot continue."""

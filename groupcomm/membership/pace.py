@@ -16,6 +16,13 @@ MOST_CROWDS: Final = 4.0
 """The most by which repetitions are rarer: an attempt has time for two."""
 
 
+HOLD_S: Final = 0.008
+"""The time for which a relay holds joins and commits, as others and later ones may come."""
+
+HOLDS: Final = 4
+"""The times that they are held on the way to another daemon and back, through two relays each."""
+
+
 def are_few(config: CoreConfig) -> bool:
     """Return whether there are so few daemons that short times count for more than few messages."""
     return not config.is_large
@@ -27,6 +34,8 @@ def crowd_of(config: CoreConfig) -> float:
 
 
 def paced(config: CoreConfig) -> Timing:
-    """Return the timing of a cluster with the interval that suits the number of its daemons."""
-    interval_s = config.timing.join_interval_s * crowd_of(config)
-    return attrs.evolve(config.timing, join_interval_s=interval_s)
+    """Return the timing of a cluster with the times that suit the number of its daemons."""
+    timing = config.timing
+    wait_s = timing.gather_wait_s + (HOLDS * HOLD_S if config.has_relays else 0.0)
+    interval_s = timing.join_interval_s * crowd_of(config)
+    return attrs.evolve(timing, join_interval_s=interval_s, gather_wait_s=wait_s)

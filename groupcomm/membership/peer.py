@@ -3,8 +3,8 @@
 Of each daemon one start counts; see failure_detector.py.
 """
 
-from collections import deque
 from collections.abc import Set
+from functools import lru_cache
 from math import inf
 from typing import Final
 
@@ -27,8 +27,13 @@ end one view more: they are seconds old at most, and no daemon starts that often
 
 _NOTHING: Final = (0, -inf)
 
-Row = frozenset[tuple[int, int]]
-"""(number, random id) of daemons."""
+Key = tuple[int, int]
+"""(number, random id) of a daemon."""
+
+Row = frozenset[Key]
+
+row_of = lru_cache(maxsize=512)(frozenset[Key])
+"""Returns the row of a list: the same list comes again and again, and from many daemons."""
 
 
 @attrs.frozen(kw_only=True)
@@ -75,6 +80,7 @@ class PeerDaemon:
         passed_on_at: the time at which others last passed on a message of it; -inf if never.
         mentioned_at: the time at which others last passed on a part of one; -inf if never.
         said_at: the time of its latest own message; -inf if none came.
+        spoke_at: the time of its latest own join, commit or beacon, or report of links.
         sequences: the highest sequence of its messages, by kind, and its time; joins,
             commits, beacons and links with lower ones are stale.
         seen, passed_on: sequences of its messages that were accepted, from itself and from others,
@@ -135,6 +141,7 @@ class PeerDaemon:
         "seen",
         "sequences",
         "settings",
+        "spoke_at",
         "strange",
         "streak",
         "versions",
@@ -148,7 +155,7 @@ class PeerDaemon:
         self.name = name
         self.backoff_s = 0.0
         self.ignored_until = -inf
-        self.over: deque[int] = deque(maxlen=MOST_OVER)
+        self.over: tuple[int, ...] = ()
         self.restart(incarnation, met=met)
 
     def precedes(self, incarnation: Incarnation) -> bool:
@@ -161,7 +168,7 @@ class PeerDaemon:
         self.incarnation = incarnation
         self.met = met
         self.strange = not met
-        self.passed_on_at = self.mentioned_at = self.said_at = -inf
+        self.passed_on_at = self.mentioned_at = self.said_at = self.spoke_at = -inf
         self.heard_at = self.heard_from = self.clone_at = self.vouched_at = -inf
         self.left = False
         self.left_sequence, self.left_reported_at = -1, -inf
@@ -185,6 +192,11 @@ class PeerDaemon:
         self.differs = False
         self.settings: Settings | None = None
         self.kept_waiting_since = self.half_heard_since = inf
+
+    @property
+    def is_left_out(self) -> bool:
+        """Return whether it was heard, and is ignored until it is met anew."""
+        return self.met and self.strange
 
     @property
     def label(self) -> str:
@@ -225,7 +237,7 @@ class PeerDaemon:
 
     def leave_out(self) -> None:
         """Ignore it until it is met anew; its sequences then begin anew, too."""
-        self.heard_at = self.vouched_at = self.join_at = self.said_at = -inf
+        self.heard_at = self.vouched_at = self.join_at = self.said_at = self.spoke_at = -inf
         self.join, self.strange = None, True
         self.seen = ReplayWindow()
         self.sequences = {key: seq for key, seq in self.sequences.items() if not key[1]}
@@ -245,6 +257,8 @@ class PeerDaemon:
         if sequence <= latest:
             return False
         self.sequences[kind, own] = sequence, now
+        if own:
+            self.spoke_at = now
         return True
 
     def note_join(self, join: Join, now: float) -> bool:
@@ -273,7 +287,7 @@ class PeerDaemon:
         """Return the daemons that its latest join says that it hears; none without a join."""
         heard = () if self.join is None else self.join.heard
         if heard is not self._heard:
-            self._heard, self._row = heard, frozenset(heard)
+            self._heard, self._row = heard, row_of(heard)
         return self._row
 
     @property
@@ -281,7 +295,7 @@ class PeerDaemon:
         """Return the daemons that its latest beacon says that it hears; none without a beacon."""
         heard = () if self.beacon is None else self.beacon.heard
         if heard is not self._beacon_heard:
-            self._beacon_heard, self._beacon_row = heard, frozenset(heard)
+            self._beacon_heard, self._beacon_row = heard, row_of(heard)
         return self._beacon_row
 
     def hears(self, key: tuple[int, int], since: float) -> bool:

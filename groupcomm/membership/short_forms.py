@@ -23,7 +23,7 @@ from groupcomm.config.versions import DIGESTS
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.failure_detector import FailureDetector
-from groupcomm.membership.pace import are_few
+from groupcomm.membership.pace import are_few, paced
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.names import daemon_number
 from groupcomm.wire.membership import (
@@ -81,6 +81,7 @@ class ShortForms:
     __slots__ = (
         "_asked",
         "_detector",
+        "_kept",
         "_late",
         "_latest",
         "_latest_lists",
@@ -89,6 +90,8 @@ class ShortForms:
         "_places",
         "_proposals",
         "_reads",
+        "_relayed",
+        "_repeat_s",
         "_said",
         "_says",
         "_unclear",
@@ -105,6 +108,7 @@ class ShortForms:
         self._own_proposal = own_proposal
         self._latest = latest
         self._proposals: dict[bytes, Proposal] = {}
+        self._kept: tuple[Proposal, bytes] | None = None  # the last one, and its digest
         self._late: dict[int, LateCommit] = {}
         self._lists: dict[bytes, Heard] = {}  # the last lists that were told, by their digests
         self._latest_lists: dict[int, tuple[bytes, Heard]] = {}  # of each daemon, without it
@@ -117,6 +121,7 @@ class ShortForms:
         """Number the daemons of these settings from now on."""
         self._reads = bool(config.versions.features & DIGESTS)
         self._says = self._reads and not are_few(config)
+        self._relayed, self._repeat_s = config.has_relays, paced(config).repeat_s
         numbers = sorted(daemon_number(name) for name in config.daemons)
         self._places = {number: place for place, number in enumerate(numbers)}
         self._latest_lists.clear()
@@ -128,6 +133,10 @@ class ShortForms:
 
         The daemon that a proposal lists first says it in full once, for those that have another.
         """
+        if self._relayed and isinstance(message, Join):
+            return message  # most lists have the site alone, and few could tell the others
+        if self._relayed and isinstance(message, Commit):
+            return self._short_commit(message)
         if not self._says or not self._detector.all_read(DIGESTS, now):
             return message
         if isinstance(message, Commit):
@@ -149,7 +158,7 @@ class ShortForms:
         return ShortBeacon(found, digest_of(present), rest)
 
     def _short_commit(self, commit: Commit) -> ControlMessage:
-        digest = digest_of(commit.proposal)
+        digest = self._keep(commit.proposal)
         is_first, self._said = digest != self._said, digest
         if is_first and commit.proposal.seats[0].number == self._detector.key[0]:
             return commit
@@ -272,8 +281,18 @@ class ShortForms:
         before = self._late.get(peer.number)
         if before is None or not self._is_present(peer, before) or late.sequence > before.sequence:
             self._late[peer.number] = late
-        self._ask(peer, ControlKind.COMMIT, now)
+        self._ask_for_proposal(peer, now)
         return None
+
+    def _ask_for_proposal(self, peer: PeerDaemon, now: float) -> None:
+        """Ask for a proposal; where there are relays one of the site, if nobody sends it soon."""
+        if not self._relayed:
+            self._ask(peer, ControlKind.COMMIT, now)
+        elif self._detector.is_near(peer.number):
+            first_at = self._asked.setdefault((0, -ControlKind.COMMIT), now)
+            if now >= first_at + self._repeat_s:
+                self._asked[0, -ControlKind.COMMIT] = now
+                self._ask(peer, ControlKind.COMMIT, now)
 
     def _is_awaited(self, digest: bytes) -> bool:
         return any(late.message.proposal == digest for late in self._late.values())
@@ -296,7 +315,10 @@ class ShortForms:
 
     def _keep(self, proposal: Proposal) -> bytes:
         """Note a proposal; of too many the one goes that was noted first. Return its digest."""
+        if self._kept is not None and self._kept[0] is proposal:
+            return self._kept[1]  # the usual case
         digest = digest_of(proposal)
+        self._kept = proposal, digest
         self._proposals[digest] = proposal
         if len(self._proposals) > MOST_PROPOSALS:
             del self._proposals[next(iter(self._proposals))]
@@ -305,6 +327,7 @@ class ShortForms:
     def forget(self) -> None:
         """Forget proposals and what was asked: another attempt begins."""
         self._proposals.clear()
+        self._kept = None
         self._late.clear()
         self._asked.clear()
         self._said = b""

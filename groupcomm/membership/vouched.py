@@ -15,8 +15,8 @@ sought and are no partners are *vouched* for:
     ended     | the view is frozen   | counts as heard at that time, so that it is waited for, until
               |                      | a partner of it joins that hears this daemon and not it
 
-A member that has died and whose partners have died, too, is waited for as any late one: for a token
-timeout.
+Of a ring none of whose daemons joins in time the other ends of its links say so, which have missed
+it for a token timeout.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ from typing import Final
 
 from groupcomm.config.versions import CROWDS
 from groupcomm.config.view import View
-from groupcomm.membership.peer import PeerDaemon
+from groupcomm.membership.peer import Key, PeerDaemon, Row
 
 LEAST_CROWD: Final = 3
 MOST_ROUNDS: Final = 4
@@ -57,11 +57,13 @@ class Vouched:
         numbers: the members that it vouches for, by number, while it stands.
         beside: the daemons of a large ring that get each beacon of this one, by number.
         rounds: see `rounds_of`.
+        relayed: whether joins of other sites come over relays.
     """
 
     __slots__ = (
         "_ended_at",
         "_ends",
+        "_ends_of",
         "_few",
         "_members",
         "_near",
@@ -70,6 +72,7 @@ class Vouched:
         "beside",
         "is_used",
         "numbers",
+        "relayed",
         "rounds",
     )
 
@@ -77,9 +80,11 @@ class Vouched:
         self.numbers: frozenset[int] = frozenset()
         self.beside: frozenset[int] = frozenset()
         self.is_used, self.rounds = False, 1
+        self.relayed = False
         self._few = 0
         self._ended_at = -inf
         self._ends: frozenset[int] = frozenset()
+        self._ends_of: dict[tuple[int, ...], set[int]] = {}
         self._near: frozenset[int] = frozenset()  # those of the site and ring, and other ends
         self._members: frozenset[int] = frozenset()
         self._rings: list[tuple[int, ...]] = []
@@ -115,6 +120,11 @@ class Vouched:
         among = self._members.difference(partners).intersection(heard)
         self.numbers = among if self.is_used else frozenset()
         self._rings = [each for each in rings if not self.numbers.isdisjoint(each)]
+        ends: dict[int, set[int]] = {at: set() for at in range(len(rings))}
+        for one, other in view.links:
+            ends[view.ring_of[one]].add(numbers[other])
+            ends[view.ring_of[other]].add(numbers[one])
+        self._ends_of = {ring: ends[at] - {me} for at, ring in enumerate(rings)}
         self._waiting, self._ended_at = [], inf if self.is_used else -inf
 
     def end(self, peers: Mapping[int, PeerDaemon], now: float) -> bool:
@@ -125,37 +135,96 @@ class Vouched:
         """
         if not self.is_used:
             return False
-        there = frozenset(n for n in self.numbers if not (peers[n].strange or peers[n].left))
+        there = frozenset(n for n in self.numbers if not (peers[n].is_left_out or peers[n].left))
         for number in there:
             peers[number].vouched_at = now
         self._waiting = [(ring, there.intersection(ring)) for ring in self._rings]
         self._ended_at, self.is_used, self.numbers = now, False, frozenset()
         return True
 
-    def revoke(self, peers: Mapping[int, PeerDaemon], me: tuple[int, int], since: float) -> None:
+    def revoke(
+        self, peers: Mapping[int, PeerDaemon], me: Key, since: float, *, waited: bool
+    ) -> None:
         """Wait no longer for those whom their partners do not hear.
 
-        A daemon that has joined since then and hears this one has had the time to hear them.
+        A daemon that has joined since then and hears this one has had the time to hear them. Of a
+        ring nobody may be left to say so. Then the daemons at the other ends of its links do, once
+        others had the time to answer: they have missed it for a token timeout.
 
         Args:
             peers: the other daemons, by number.
             me: number and random id of this daemon.
             since: the time from which joins count.
+            waited: whether all that hear this daemon had the time to answer.
         """
+        joined = {n: peer.row for n, peer in peers.items() if peer.join_at >= since}
+        silent = {ring for ring, _ in self._waiting if (joined.keys() | {me[0]}).isdisjoint(ring)}
+        gone = frozenset(number for ring in silent for number in ring)
         waiting = []
         for ring, among in self._waiting:
-            late = frozenset(number for number in among if peers[number].join_at < since)
-            joined = {n: peers[n].row for n in ring if n in peers and peers[n].join_at >= since}
-            for number in late if joined else ():
-                key = peers[number].key
-                partners = ring if rounds_of(ring, self._few) == 1 else beside(ring, number)
-                if any(me in joined.get(n, ()) for n in partners):
-                    if not any(key in row for row in joined.values()):
-                        peers[number].vouched_at = -inf
-                    late -= {number}
+            late = frozenset(number for number in among if number not in joined)
+            if ring not in silent:
+                late = self._late_of(ring, late, joined, peers, me)
+            elif waited and self._is_missed(ring, joined, peers, gone, since):
+                for number in late:
+                    peers[number].vouched_at = -inf
+                continue
             if late:
                 waiting.append((ring, late))
         self._waiting = waiting
+
+    def _late_of(
+        self,
+        ring: tuple[int, ...],
+        late: frozenset[int],
+        joined: Mapping[int, Row],
+        peers: Mapping[int, PeerDaemon],
+        me: Key,
+    ) -> frozenset[int]:
+        """Return those of a ring that may still come, as nobody of it can say that they do not."""
+        there = {number: joined[number] for number in ring if number in joined}
+        for number in late:
+            key = peers[number].key
+            partners = ring if rounds_of(ring, self._few) == 1 else beside(ring, number)
+            if any(self._had_time(n, there, peers, me) for n in partners if n in there):
+                if not any(key in row for row in there.values()):
+                    peers[number].vouched_at = -inf
+                late -= {number}
+        return late
+
+    def _is_missed(
+        self,
+        ring: tuple[int, ...],
+        joined: Mapping[int, Row],
+        peers: Mapping[int, PeerDaemon],
+        gone: Collection[int],
+        since: float,
+    ) -> bool:
+        """Return whether all other ends of the links of a ring have joined, and hear none of it.
+
+        Ends of which nobody of their own ring has joined count as little as the ring itself.
+        """
+        ends = self._ends_of[ring].difference(gone)
+        keys = {peers[number].key for number in ring}
+        if not ends or any(peers[number].heard_at >= since for number in ring):
+            return False
+        return all(number in joined and keys.isdisjoint(joined[number]) for number in ends)
+
+    def _had_time(
+        self,
+        partner: int,
+        joined: Mapping[int, Row],
+        peers: Mapping[int, PeerDaemon],
+        me: Key,
+    ) -> bool:
+        """Return whether a partner that has joined had the time to hear the others.
+
+        It has heard this daemon since; where relays pass joins on, its ring as far as it joined.
+        """
+        row = joined[partner]
+        if not self.relayed:
+            return me in row
+        return all(n == partner or peers[n].key in row for n in joined)
 
     def needs_no_beacon(self, number: int) -> bool:
         """Return whether a daemon is in the view, and gets no beacon of this one."""

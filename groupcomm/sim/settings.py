@@ -46,7 +46,7 @@ whose attempts fail again and again wait so long in between that the 3 s of L1 a
 LEAST_BYTES_PER_S: Final = 1_000_000
 """A rate at which each link carries the packets of nine daemons when views change under load."""
 
-MAX_DAEMONS = 256
+MAX_DAEMONS = 1024
 """The most daemons: a path leads from each one to each other one, and more would need too much
 memory."""
 
@@ -61,6 +61,7 @@ AFFORDABLE_DAEMONS = 2 * MOST_DAEMONS
 LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 FEW_DAEMONS = (CoreConfig().few_daemons, 0)
+MANY_DAEMONS = (CoreConfig().many_daemons, CoreConfig().many_daemons, 0)
 RIGHTS = (RightLimits(), RightLimits(idle_s=0.2), RightLimits(most=1, idle_s=1.0))
 LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
 SMALL_WINDOWS = Windows(
@@ -135,6 +136,7 @@ class Settings:
         packet_limit: the most bytes of a packet before sealing.
         most_rings: the most rings of a view.
         few_daemons: up to so many daemons, messages about views are said in full, and at once.
+        many_daemons: with more at several sites, some pass these messages on between the sites.
         rights: the limits of daemons' rights to send.
         starts: the values at which counters start.
         session_timeout_s: the silence of a program after which its session ends; counts for
@@ -171,6 +173,7 @@ class Settings:
     packet_limit: int = 1340
     most_rings: int = MAX_RINGS
     few_daemons: int = CoreConfig().few_daemons
+    many_daemons: int = CoreConfig().many_daemons
     rights: RightLimits = attrs.field(factory=RightLimits)
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     unit_us: int = 0
@@ -239,6 +242,7 @@ def draw_settings(
         suite=sealed if options.suite is None else options.suite,
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
         few_daemons=random_for(seed, "few").choice(FEW_DAEMONS),
+        many_daemons=random_for(seed, "many").choice(MANY_DAEMONS),
         rights=random_for(seed, "rights").choice(RIGHTS),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,

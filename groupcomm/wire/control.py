@@ -11,6 +11,9 @@ into parts; all carry the same sequence.
 """
 
 import struct
+import zlib
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -110,3 +113,42 @@ def cut_message(
         ).encode()
         for part, piece in enumerate(pieces)
     ]
+
+
+MOST_RELAYED: Final = 2**18
+"""The most bytes of the packets that travel together, before they are deflated."""
+
+_LENGTH = struct.Struct("!H")
+
+
+def deflate_packets(packets: Iterable[bytes]) -> bytes:
+    """Return control packets together, as raw DEFLATE (RFC 1951); the lengths are u16.
+
+    They have at most MOST_RELAYED bytes with their lengths.
+    """
+    whole = b"".join(_LENGTH.pack(len(packet)) + packet for packet in packets)
+    assert len(whole) <= MOST_RELAYED, f"{len(whole)} bytes of packets"
+    deflater = zlib.compressobj(level=1, wbits=-zlib.MAX_WBITS)
+    return deflater.compress(whole) + deflater.flush()
+
+
+@lru_cache(maxsize=64)  # all daemons of a process, in simulations, get the same ones
+def inflate_packets_untrusted(deflated: bytes) -> tuple[ControlPacket, ...]:
+    """Return the control packets that came together; raise only BadDatagram."""
+    inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    try:
+        whole = inflater.decompress(deflated, MOST_RELAYED)
+    except zlib.error as error:
+        raise BadDatagram("deflated", str(error)) from None
+    if not inflater.eof or inflater.unused_data:
+        raise BadDatagram("deflated", "packets end early or late, or are too large together")
+    packets, at = list[ControlPacket](), 0
+    while at < len(whole):
+        if at + _LENGTH.size > len(whole):
+            raise BadDatagram("short", "packets that end within a length")
+        end = at + _LENGTH.size + _LENGTH.unpack_from(whole, at)[0]
+        if end > len(whole):
+            raise BadDatagram("short", "packets that end within a packet")
+        packets.append(decode_control_untrusted(whole[at + _LENGTH.size : end]))
+        at = end
+    return tuple(packets)

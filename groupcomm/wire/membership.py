@@ -5,8 +5,10 @@ daemon can be so long that a message takes several packets (control.py).
 """
 
 import enum
+from bisect import bisect_left
 from functools import lru_cache
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -25,6 +27,8 @@ MAX_HELD_IN_ALL: Final = 16_384
 MAX_NOTICES_IN_ALL: Final = 8192
 """The most ranges, and notices, that one daemon reports of all rings together: with 19 bytes each
 its join fits into the parts that a control message may have, also with the smallest packets."""
+
+_NUMBER: Final = attrgetter("number")
 
 MAX_ROSTER_BYTES: Final = 2**20
 MAX_VERSION_NUMBERS: Final = 16
@@ -92,6 +96,7 @@ class ControlKind(enum.IntEnum):
     SHORT_JOIN = 11
     SHORT_COMMIT = 12
     ASK = 13
+    RELAYED = 14
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -179,8 +184,7 @@ class Join(_Message, frozen=True):
     @property
     def versions(self) -> Versions:
         """Return the versions that its daemon speaks; raise ConfigError if there are none."""
-        lowest, highest, features = self.spoken[:3]
-        return Versions(lowest=lowest, highest=highest, features=features)
+        return versions_of(self.spoken)
 
     def updated(self, heard: Heard, mark: int) -> "Join":
         """Return the same join with the daemons heard now and the mark reserved now."""
@@ -207,6 +211,12 @@ class Proposal(_Message, frozen=True):
     """The members of the next view, sorted by number. All else follows from their joins."""
 
     seats: Annotated[tuple[Seat, ...], Meta(min_length=1, max_length=MAX_DAEMONS)]
+
+    def find(self, number: int) -> Seat | None:
+        """Return the seat of a daemon; None if it is no member."""
+        at = bisect_left(self.seats, number, key=_NUMBER)
+        found = self.seats[at] if at < len(self.seats) else None
+        return found if found is not None and found.number == number else None
 
 
 class Commit(_Message, frozen=True):
@@ -269,6 +279,16 @@ class Ask(_Message, frozen=True):
     kind: Number
 
 
+class Relayed(_Message, frozen=True):
+    """Control packets of other daemons, which go from site to site together; never forwarded.
+
+    `deflated`: the packets one after the other, each behind its length as a u16, as raw DEFLATE
+    (RFC 1951). The joins of one site are much alike. See `relayed`.
+    """
+
+    deflated: bytes
+
+
 class Repair(_Message, frozen=True):
     """A packet of the view that ends, for the daemons that lack it."""
 
@@ -315,7 +335,17 @@ class RosterNotice(_Message, frozen=True):
 ShortMessage: TypeAlias = ShortBeacon | ShortJoin | ShortCommit
 
 ControlMessage: TypeAlias = (
-    Beacon | Join | Commit | Repair | Leave | Links | Settings | RosterNotice | ShortMessage | Ask
+    Beacon
+    | Join
+    | Commit
+    | Repair
+    | Leave
+    | Links
+    | Settings
+    | RosterNotice
+    | ShortMessage
+    | Ask
+    | Relayed
 )
 
 
@@ -340,6 +370,7 @@ _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.SHORT_JOIN: ShortJoin,
     ControlKind.SHORT_COMMIT: ShortCommit,
     ControlKind.ASK: Ask,
+    ControlKind.RELAYED: Relayed,
 }
 KNOWN_KINDS: Final = frozenset(_TYPES)
 """The kinds of messages that this release has; others are ignored."""
@@ -354,13 +385,20 @@ def encode_message(message: ControlMessage) -> tuple[int, bytes]:
     return _KINDS[type(message)], _encode(message)
 
 
-@lru_cache(maxsize=64)  # the same message arrives again and again until it is answered
+SHORT_BODY: Final = 8192
+"""The most bytes of a body of which a thousand are kept decoded: 8 MB of them at most."""
+
+
 def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
     """Decode a body.
 
     Raises:
         BadDatagram: it breaks its layout or a rule of its kind. No other exception.
     """
+    return (_decode_short if len(body) <= SHORT_BODY else _decode_long)(kind, body)
+
+
+def _decode(kind: int, body: bytes) -> ControlMessage:
     decoder = _DECODERS.get(kind)
     if decoder is None:
         raise BadDatagram("kind", f"a control message of kind {kind}")
@@ -369,7 +407,20 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadDatagram("control", str(error)) from None
     _check(message)
+    if isinstance(message, Join) and message.past is not None and len(body) <= SHORT_BODY:
+        return msgspec.structs.replace(message, past=_the_same(message.past))
     return message
+
+
+# The same message arrives again and again until it is answered, and from several daemons.
+_decode_short: Final = lru_cache(maxsize=1024)(_decode)
+_decode_long: Final = lru_cache(maxsize=16)(_decode)
+
+
+@lru_cache(maxsize=256)
+def _the_same(past: Past) -> Past:
+    """Return one object for all that are equal: daemons at rest hold the same."""
+    return past
 
 
 def _check(message: ControlMessage) -> None:
@@ -386,7 +437,7 @@ def _check(message: ControlMessage) -> None:
             _check_versions(message.spoken)
         case Commit() | ShortCommit():
             _check_commit(message)
-        case Repair() | Leave() | Links() | Ask():
+        case Repair() | Leave() | Links() | Ask() | Relayed():
             pass  # their types say all
 
 

@@ -20,8 +20,9 @@ from groupcomm.security.sealing import PLACE, Sealer
 from groupcomm.security.secret_sealing import SecretOpener, SecretSealer
 from groupcomm.wire.joining import Open, Role
 from groupcomm.wire.token import TokenRequest
+from tests.protocol.control_vectors import CONTROL
 from tests.protocol.families import Example, Family, Fields
-from tests.protocol.packet_vectors import CONTROL, PACKETS
+from tests.protocol.packet_vectors import PACKETS
 
 CLUSTER: Final = cluster_number("plant")
 SENDER: Final = daemon_number("a")

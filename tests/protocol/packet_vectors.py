@@ -1,9 +1,7 @@
-"""Test vectors of packets: those of views, and control messages."""
+"""Test vectors of packets of views, and how all packets are read."""
 
 from collections.abc import Callable
 from typing import Any, Final
-
-from msgspec import structs
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import Incarnation
@@ -18,7 +16,10 @@ from groupcomm.wire.bundle import (
     state_bundle,
     subscription_bundle,
 )
-from groupcomm.wire.control import ControlPacket, decode_control_untrusted
+from groupcomm.wire.control import (
+    decode_control_untrusted,
+    inflate_packets_untrusted,
+)
 from groupcomm.wire.data import (
     DataPacket,
     HeadersPacket,
@@ -46,26 +47,9 @@ from groupcomm.wire.link import (
     decode_resend_untrusted,
 )
 from groupcomm.wire.membership import (
-    Ask,
-    Beacon,
-    Commit,
     ControlKind,
-    ControlMessage,
-    Holding,
-    Join,
-    Leave,
-    Links,
-    Past,
-    Proposal,
-    Repair,
-    RosterNotice,
-    Seat,
-    Settings,
-    ShortBeacon,
-    ShortCommit,
-    ShortJoin,
+    Relayed,
     decode_message_untrusted,
-    digest_of,
     encode_message,
 )
 from groupcomm.wire.packet import PacketKind, peek_untrusted
@@ -193,6 +177,9 @@ def _control(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
     if found.parts == 1:
         message = decode_message_untrusted(found.kind, found.payload)
         fields |= {"message": ControlKind(found.kind).name, "fields": message}
+        if isinstance(message, Relayed):
+            inflated = inflate_packets_untrusted(message.deflated)
+            fields["carries"] = [read_packet(each.raw)[0] for each in inflated]
         kind, found.payload = encode_message(message)
         assert kind == found.kind
     else:
@@ -277,14 +264,14 @@ def _header(number: int) -> bytes:
     return _numbered(number, _message(ServiceLevel.FIFO), local_only=True).header()
 
 
-_FIFO: Final = _numbered(9, _message(ServiceLevel.FIFO))
+FIFO: Final = _numbered(9, _message(ServiceLevel.FIFO))
 _FULL: Final = _numbered(
     11, _message(ServiceLevel.SAFE, ("news", "#bob#b")), vector=(3, 10), agreed=Stamp(TIME, 1)
 )
 _HELLO: Final = Hello(
     start=Incarnation(3, 2**64 - 1), asks=1, answers=2, counters=(10, 0, 5), seals=1
 )
-_CARRIED: Final = LinkPacket(sender=1, number=4, packet=_FIFO.raw).encode(KEY)
+_CARRIED: Final = LinkPacket(sender=1, number=4, packet=FIFO.raw).encode(KEY)
 _ACK: Final = Acknowledgement(sender=1, delay_us=5000, ranges=[(1, 1), (3, 2**32)]).encode(KEY)
 _HORIZON: Final = HorizonPacket(
     notices=[
@@ -313,7 +300,7 @@ PACKETS: Final = Family(
     about="Packets of daemons, as they stand in a datagram before it is sealed.",
     read=read_packet,
     good=[
-        Example("data", "One FIFO bundle with two messages.", _FIFO.raw),
+        Example("data", "One FIFO bundle with two messages.", FIFO.raw),
         Example(
             "data with causes in full",
             "A SAFE bundle, one of whose destinations is private.",
@@ -458,24 +445,24 @@ PACKETS: Final = Family(
     bad=[
         Example("an unknown kind", "Kinds are 1 to 13.", b"\x0e" + KEY),
         Example("no head", "A kind and a key have 17 bytes.", b"\1" + KEY[:15]),
-        *cut_and_lengthened("data", _FIFO.raw),
-        Example("data with form 3", "0, 1 or 2.", _FIFO.raw[:45] + b"\3" + _FIFO.raw[46:]),
+        *cut_and_lengthened("data", FIFO.raw),
+        Example("data with form 3", "0, 1 or 2.", FIFO.raw[:45] + b"\3" + FIFO.raw[46:]),
         Example(
             "data that asks and keeps nothing",
             "128 comes with 64.",
-            _FIFO.raw[:45] + b"\x80" + _FIFO.raw[46:],
+            FIFO.raw[:45] + b"\x80" + FIFO.raw[46:],
         ),
         Example(
             "data with the number 0",
             "Streams begin with 1.",
-            _FIFO.raw[:19] + bytes(8) + _FIFO.raw[27:],
+            FIFO.raw[:19] + bytes(8) + FIFO.raw[27:],
         ),
         Example(
             "data that follows itself",
             "Previous is below the number.",
-            _FIFO.raw[:37] + _FIFO.raw[19:27] + _FIFO.raw[45:],
+            FIFO.raw[:37] + FIFO.raw[19:27] + FIFO.raw[45:],
         ),
-        Example("data without bundles", "At least one.", _FIFO.raw[:46] + b"\0\0"),
+        Example("data without bundles", "At least one.", FIFO.raw[:46] + b"\0\0"),
         Example(
             "an UNRELIABLE bundle in a stream",
             "It has no place there.",
@@ -506,189 +493,4 @@ PACKETS: Final = Family(
         *cut_and_lengthened("hello", _HELLO.encode()),
     ],
     given={"view key": KEY},
-)
-
-# ---- control messages ----
-
-START: Final = Incarnation(3, 0x1122334455667788)
-_SPOKEN: Final = (1, 2, 3)
-_JOIN: Final = Join(
-    attempt=2,
-    name="a",
-    digests=bytes(range(16)),
-    heard=((11, 12), (21, 22)),
-    reading=TIME,
-    clock=TIME - 5,
-    counter=100,
-    mark=200,
-    past=Past(
-        view=KEY,
-        holdings=(
-            Holding(forgotten=3, spans=((4, 9), (11, 11)), notices=((9, TIME),), frontier=TIME - 9),
-        ),
-        obligation=(0,),
-    ),
-    spoken=_SPOKEN,
-)
-_SEATS: Final = (
-    Seat(number=11, restarts=1, random_id=12, attempt=2, mutual=b"\2"),
-    Seat(number=21, restarts=1, random_id=22, attempt=1, mutual=b"\1"),
-)
-_COMMIT: Final = Commit(
-    attempt=2, proposal=Proposal(_SEATS), recovered=False, installed=False, missing=(((5, 6),),)
-)
-
-
-def control(message: ControlMessage, sequence: int = 9) -> bytes:
-    """Return the packet of a whole message."""
-    kind, payload = encode_message(message)
-    return ControlPacket(
-        origin=11, incarnation=START, sequence=sequence, kind=kind, part=0, parts=1, payload=payload
-    ).encode()
-
-
-def _raw_control(kind: int, payload: bytes, part: int = 0, parts: int = 1) -> bytes:
-    return ControlPacket(
-        origin=11,
-        incarnation=START,
-        sequence=9,
-        kind=kind,
-        part=part,
-        parts=parts,
-        payload=payload,
-    ).encode()
-
-
-_BEACON: Final = Beacon(
-    counter=100,
-    view=KEY,
-    heard=((21, 22),),
-    digests=bytes(16),
-    used=100,
-    mark=200,
-    write_us=900,
-    spoken=_SPOKEN,
-)
-
-_PRESENT: Final = digest_of(((11, 12), (21, 22)))
-
-CONTROL: Final = Family(
-    file="control",
-    about="Control packets, with the messages by which daemons agree on views.",
-    read=read_packet,
-    good=[
-        Example("beacon", "A daemon of a view that hears another one.", control(_BEACON)),
-        Example(
-            "join",
-            "The second attempt of a daemon that comes from a view of one ring.",
-            control(_JOIN),
-        ),
-        Example(
-            "join of a new start",
-            "It comes from no view.",
-            control(Join(1, "größe", bytes(16), (), TIME, 0, 0, 10, None, (1, 2, 3, 99))),
-        ),
-        Example(
-            "commit", "Two members hear each other; packets 5 and 6 are lacking.", control(_COMMIT)
-        ),
-        Example(
-            "commit of a daemon that has recovered",
-            "It has an obligation.",
-            control(Commit(2, Proposal(_SEATS), True, False, ())),
-        ),
-        Example(
-            "short beacon",
-            "Both of two daemons are there; the digest stands for them.",
-            control(ShortBeacon(b"\3", _PRESENT, structs.replace(_BEACON, heard=()))),
-        ),
-        Example(
-            "short join",
-            "The same daemons, heard by one that comes from a view.",
-            control(ShortJoin(b"\3", _PRESENT, structs.replace(_JOIN, heard=()))),
-        ),
-        Example(
-            "short commit",
-            "The digest is that of the proposal of the commit above.",
-            control(ShortCommit(2, digest_of(Proposal(_SEATS)), True, False, ())),
-        ),
-        Example("ask", "For a JOIN in full.", control(Ask(ControlKind.JOIN))),
-        Example("repair", "A packet of the old view.", control(Repair(KEY, _FIFO.raw))),
-        Example("leave", "It has no fields.", control(Leave())),
-        Example("links", "One link is lost.", control(Links(KEY, ((0, 2),)))),
-        Example(
-            "settings",
-            "Some that must be equal, one that should.",
-            control(
-                Settings(
-                    "a",
-                    bytes(16),
-                    (("packet_bytes", ("1340",)),),
-                    (("windows.visit_bytes", ("262144",)),),
-                )
-            ),
-        ),
-        Example(
-            "roster",
-            "One that counts; the bytes are no real ones.",
-            control(RosterNotice("a", True, b"roster")),
-        ),
-        Example(
-            "a part",
-            "The second of three parts of a JOIN.",
-            _raw_control(ControlKind.JOIN, b"\x01\x02", 1, 3),
-        ),
-    ],
-    bad=[
-        Example("part 3 of 3", "Parts count from 0.", _raw_control(ControlKind.JOIN, b"", 3, 3)),
-        Example("1,025 parts", "1,024 are allowed.", _raw_control(ControlKind.JOIN, b"", 0, 1025)),
-        Example(
-            "an unknown kind", "A daemon passes it on, and ignores it.", _raw_control(14, b"\x90")
-        ),
-        Example(
-            "no MessagePack", "A leave is an empty array.", _raw_control(ControlKind.LEAVE, b"\xc1")
-        ),
-        Example(
-            "a field too many", "A leave has none.", _raw_control(ControlKind.LEAVE, b"\x91\1")
-        ),
-        Example(
-            "a field too few",
-            "A repair has two.",
-            _raw_control(ControlKind.REPAIR, b"\x91\1"),
-        ),
-        Example(
-            "bytes behind the array",
-            "It ends the message.",
-            _raw_control(ControlKind.LEAVE, b"\x90\0"),
-        ),
-        Example(
-            "seats out of order",
-            "They stand by rising number.",
-            control(Commit(2, Proposal(_SEATS[::-1]), False, False, ())),
-        ),
-        Example(
-            "bits that do not fit the seats",
-            "Two seats have one byte of bits.",
-            control(Commit(2, Proposal((Seat(11, 1, 12, 2, b"\0\0"),)), False, False, ())),
-        ),
-        Example(
-            "spans that overlap",
-            "Each begins above the one before.",
-            control(Commit(2, Proposal(_SEATS), False, False, (((5, 6), (6, 7)),))),
-        ),
-        Example(
-            "a counter near its end",
-            "It could not be raised any more.",
-            control(Join(1, "a", bytes(16), (), TIME, 0, 2**64 - 1, 10, None, (1, 1, 0))),
-        ),
-        Example(
-            "no version",
-            "The lowest is not above the highest.",
-            control(Join(1, "a", bytes(16), (), TIME, 0, 0, 10, None, (3, 2, 0))),
-        ),
-        Example(
-            "a daemon's name with a #",
-            "It would be no part of a private name.",
-            control(Join(1, "a#b", bytes(16), (), TIME, 0, 0, 10, None, _SPOKEN)),
-        ),
-    ],
 )

@@ -17,7 +17,9 @@ from groupcomm.events import Cause
 from groupcomm.groups.announcement import MAX_ANNOUNCEMENT_BYTES
 from groupcomm.host.addresses import DEFAULT_PORT, TLS_PORT
 from groupcomm.level import ServiceLevel
+from groupcomm.membership import relays
 from groupcomm.membership.gather import silence_s
+from groupcomm.membership.pace import HOLD_S, HOLDS
 from groupcomm.membership.proposal import LEAD_US
 from groupcomm.names import MAX_NAME_BYTES
 from groupcomm.security import layout, opening, plain
@@ -179,6 +181,13 @@ def test_sizes() -> None:
         "notices in a HORIZON packet": horizon.MOST_NOTICES,
         "streams in a notice of this release": horizon.MOST_HELD,
         "parts of a control message": control.MAX_PARTS,
+        "daemons of a cluster without relays": CoreConfig().many_daemons,
+        "relays of a site": relays.RELAYS,
+        "beacons of which a daemon that is no relay sends one to other sites outside its view": (
+            relays.RARE
+        ),
+        "bytes of the packets of a RELAYED message of this release": relays.MOST_TOGETHER,
+        "bytes of a RELAYED message, inflated": control.MOST_RELAYED,
         "requests in a token": token.MAX_REQUESTS,
         "ranges in an ACK": link.MAX_ACK_RANGES,
         "ranges in a RESEND": link.MAX_RESEND_RANGES,
@@ -210,12 +219,14 @@ def test_timings_of_each_preset() -> None:
 
 def test_derived_timers() -> None:
     lan = Timing()
+    assert HOLDS == 4
     assert {
         row[0]: round(number(row[2].replace(" ms", "")) / 1000, 6)
         for row in TABLES["derived timers"]
     } == {
         "answer wait": lan.answer_wait_s,
         "repeat": lan.repeat_s,
+        "hold": HOLD_S,
         "silence": silence_s(lan, 1.0),
         "a repair counts as lost": lan.repair_again_s,
         "rest interval": lan.rest_interval_s,

@@ -11,10 +11,11 @@ from typing import Final
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import check_daemon, check_destination, check_group, check_user
 from tests.protocol import conversations
+from tests.protocol.control_vectors import CONTROL
 from tests.protocol.datagram_vectors import DATAGRAMS, TOKENS, hashes
 from tests.protocol.families import Example, Family, Fields
 from tests.protocol.joining_vectors import JOINING
-from tests.protocol.packet_vectors import CONTROL, PACKETS
+from tests.protocol.packet_vectors import PACKETS
 from tests.protocol.session_vectors import CLIENT, DAEMON
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "protocol" / "vectors"

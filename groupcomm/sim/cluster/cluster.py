@@ -479,6 +479,7 @@ def make_config(settings: Settings) -> CoreConfig:
         packet_limit=settings.packet_limit,
         most_rings=settings.most_rings,
         few_daemons=settings.few_daemons,
+        many_daemons=settings.many_daemons,
         rights=settings.rights,
         starts=settings.starts,
         windows=settings.windows,

@@ -29,7 +29,7 @@ from groupcomm.wire.membership import (
 )
 from tests.groupcomm.membership.fake_context import FakeContext
 
-NUMBERS = {name: daemon_number(name) for name in "abcdefz"}
+NUMBERS = {name: daemon_number(name) for name in "abcdefghiz"}
 NAMES = {number: name for name, number in NUMBERS.items()}
 
 
@@ -131,7 +131,7 @@ class Stage:
     """Daemons by name, all of whom hear each other at first.
 
     They are few, and say all in full and at once, unless they are a `crowd`; a crowd says what it
-    can in short if it is `short`, too.
+    can in short if it is `short`, too. With `relays` two of each site speak with other sites.
 
     Attributes:
         mute: those who say only what a test says in their name, and hear nothing.
@@ -148,11 +148,13 @@ class Stage:
         timing: Timing | None = None,
         crowd: bool = False,
         short: bool = False,
+        relays: bool = False,
     ) -> None:
         self.config = CoreConfig(
             sites=tuple(map(tuple, sites)),
             timing=timing or Timing(),
             few_daemons=0 if crowd else CoreConfig().few_daemons,
+            many_daemons=0 if relays else CoreConfig().many_daemons,
             versions=SPOKEN if short else IN_FULL,
         )
         self.configs: dict[str, CoreConfig] = {}

@@ -59,6 +59,22 @@ def test_all_are_notified_by_one_multicast_in_the_site_and_unicasts_to_others(
     assert len({packet.sequence for _, packet in sent}) == 1
 
 
+@pytest.mark.parametrize(
+    ("numbers", "targets"),
+    [("bc", [None]), ("b", ["b"]), ("d", ["d"]), ("bd", ["b", "d"]), ("bcde", [None, "e"])],
+)
+def test_where_relays_pass_messages_on_one_for_several_of_other_sites_goes_to_all(
+    numbers: str, targets: list[str | None]
+) -> None:
+    """One daemon of another site is told directly: it may be the only one that lacks something."""
+    sender = flood("a")
+    sender.targets = lambda: ["e"]
+    sender.send_some(Leave(), [daemon_number(name) for name in numbers])
+    assert [target for target, _ in taken(sender)] == targets
+    sender.send_all(Leave())
+    assert [target for target, _ in taken(sender)] == [None, "e"]
+
+
 def test_a_daemon_alone_tells_nobody() -> None:
     sender = flood("a", sites=(("a",),))
     sender.send_all(Leave())

@@ -144,14 +144,30 @@ def test_nobody_waits_for_a_member_whose_partners_miss_it() -> None:
     assert detector_of(stage, "a").peers[NUMBERS["f"]].vouched_at == -inf
 
 
-def test_a_ring_that_is_silent_altogether_is_waited_for_for_a_token_timeout() -> None:
+def test_a_ring_that_is_silent_altogether_is_given_up_by_the_other_ends_of_its_links() -> None:
     stage = in_view()
     stage.mute |= {"e", "f"}
-    stage.run(FAR.token_timeout_s + FAR.beacon_interval_s + FAR.longest_delay_s)
-    stage.run(FAR.answer_wait_s)
-    assert stage.members == [""] * 4
-    stage.run(FAR.token_timeout_s)
+    stage.run(FAR.token_timeout_s + FAR.beacon_interval_s)
+    stage.run(FAR.answer_wait_s + 3 * FAR.longest_delay_s)
     assert stage.members == ["abcd"] * 4
+
+
+def test_a_daemon_that_hears_nobody_of_its_own_large_ring_goes_on_alone() -> None:
+    stage = in_view("abcdef")
+    stage.mute |= set("bcdef")
+    stage.run(4 * FAR.token_timeout_s)
+    assert stage.daemons["a"].members == "a"
+
+
+def test_a_ring_that_is_heard_by_one_other_end_of_its_links_is_waited_for() -> None:
+    stage = in_view()
+    stage.drop = {(name, ControlKind.JOIN) for name in "ef"}
+    stage.daemons["b"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
+    stage.run(FAR.token_timeout_s)
+    assert "abcd" not in stage.members
+    stage.drop.clear()
+    stage.run(0.5)
+    assert stage.members == ["abcdef"] * 6
 
 
 def test_a_daemon_outside_gets_each_beacon_of_the_first_of_a_ring_and_few_of_the_others() -> None:

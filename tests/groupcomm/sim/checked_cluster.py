@@ -33,10 +33,10 @@ class CheckedCluster:
         cluster: the cluster.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, start: bool = True) -> None:
         self._checkers = Checkers()
         self._recorder = Recorder(self._checkers.feed)
-        self.cluster = Cluster(settings, self._recorder.record)
+        self.cluster = Cluster(settings, self._recorder.record, start=start)
 
     def connect(self, count: int) -> list[SimulatedClient]:
         """Return this number of clients, spread over the daemons, once they are connected."""

@@ -7,6 +7,7 @@ measured here with few daemons, too.
 
 from collections import Counter
 from math import log
+from typing import Final
 
 import attrs
 import pytest
@@ -30,15 +31,16 @@ class Cost:
     kinds: Counter[str]
 
 
-def crowd(sites: int, daemons: int) -> Settings:
+def crowd(sites: int, daemons: int, *, relays: bool = False) -> Settings:
     """Return settings with which small clusters, too, do what large ones do."""
     settings = plain_settings(daemons=[daemons] * sites, delay_s=DELAY_S)
-    return attrs.evolve(settings, few_daemons=0)
+    many = 0 if relays else settings.many_daemons
+    return attrs.evolve(settings, few_daemons=0, many_daemons=many)
 
 
-def first_view(sites: int, daemons: int) -> Cost:
+def first_view(sites: int, daemons: int, *, relays: bool = False) -> Cost:
     """Form a view of this many sites with this many daemons each."""
-    settings = crowd(sites, daemons)
+    settings = crowd(sites, daemons, relays=relays)
     cluster = Cluster(settings, start=False)
     kinds: Counter[str] = Counter()
     sizes: list[int] = []
@@ -99,6 +101,28 @@ def test_16_daemons_at_each_of_three_sites_form_a_view_with_little() -> None:
     cost = first_view(3, 16)
     assert cost.datagrams <= 20_000, cost.kinds
     assert cost.bytes <= 10_000_000, cost.kinds
+
+
+SAID: Final = ("join", "commit", "short_commit", "relayed", "ask")
+"""The kinds of messages about views."""
+
+
+def test_with_relays_what_is_said_about_views_grows_with_the_sites_and_not_with_the_daemons() -> (
+    None
+):
+    sites = (4, 8, 16)
+    found = [first_view(each, 4, relays=True) for each in sites]
+    said = [
+        sum(cost.kinds[kind] for kind in SAID) / (4 * each)
+        for each, cost in zip(sites, found, strict=True)
+    ]
+    assert exponent(said[0], said[-1], 4) < 0.5, "what a daemon gets; it was the number of daemons"
+    assert exponent(found[0].datagrams, found[-1].datagrams, 4) < 1.6
+    assert exponent(found[0].bytes, found[-1].bytes, 4) < 1.8
+    assert max(cost.seconds for cost in found) < 7 * DELAY_S
+    larger = first_view(4, 8, relays=True)
+    more = sum(larger.kinds[kind] for kind in SAID) / 32
+    assert more < 2.2 * said[0], "twice the daemons of a site"
 
 
 def idle_second(sites: int, daemons: int) -> Cost:

@@ -30,6 +30,7 @@ from groupcomm.wire.membership import (
     Links,
     Past,
     Proposal,
+    Relayed,
     Repair,
     RosterNotice,
     Seat,
@@ -157,6 +158,7 @@ MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
         missing=st.lists(SPANS, max_size=3).map(tuple),
     ),
     ControlKind.ASK: st.builds(Ask, kind=U64),
+    ControlKind.RELAYED: st.builds(Relayed, deflated=st.binary(max_size=50)),
 }
 ANY = st.one_of(*MESSAGES.values())
 each_kind = pytest.mark.parametrize("kind", ControlKind)

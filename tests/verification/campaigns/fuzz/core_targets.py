@@ -4,6 +4,7 @@ Packets get past their seal here: a fuzzer cannot forge one.
 """
 
 import contextlib
+import zlib
 from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any, Final
@@ -194,6 +195,15 @@ def _control_message(raw: bytes) -> None:
     assert membership.decode_message_untrusted(kind, body) == value
 
 
+def _inflated(raw: bytes) -> None:
+    """Inflate packets that travel together; what is accepted has few bytes, and each counts."""
+    packets = control.inflate_packets_untrusted(raw)
+    whole = b"".join(len(each.raw).to_bytes(2) + each.raw for each in packets)
+    assert whole == zlib.decompress(raw, -zlib.MAX_WBITS)
+    assert len(whole) <= control.MOST_RELAYED
+    assert all(each.encode(each.raw[1 : packet.HEAD_BYTES]) == each.raw for each in packets)
+
+
 def _flood(raw: bytes) -> None:
     """Receive packets of 40 bytes of payload in any order, some of them garbage; the rest is a
     message.
@@ -356,6 +366,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.link.ack": _packet(link.decode_ack_untrusted),
     "wire.segments.accept": _segments,
     "wire.control.control": _packet(control.decode_control_untrusted),
+    "wire.control.inflate_packets": _inflated,
     "wire.hello.hello": _packet(hello.decode_hello_untrusted),
     "wire.keys.key_report": exact(
         keys.decode_key_report_untrusted, lambda value, _: value.encode()

@@ -3,6 +3,7 @@
 Where a target takes several kinds, there is one of each.
 """
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -49,7 +50,7 @@ from groupcomm.security.plain import PlainSealer
 from groupcomm.session import daemon_frames, frames
 from groupcomm.session.differences import Difference, encode_difference, place_of
 from groupcomm.wire.bundle import encode_groups
-from groupcomm.wire.control import ControlPacket
+from groupcomm.wire.control import ControlPacket, cut_message, deflate_packets
 from groupcomm.wire.eviction import Eviction
 from groupcomm.wire.hello import HELLO_BYTES, NO_WRAP, Hello, Introduction
 from groupcomm.wire.keys import KeyReport
@@ -58,6 +59,7 @@ from groupcomm.wire.membership import (
     Ask,
     Beacon,
     Commit,
+    ControlKind,
     ControlMessage,
     Holding,
     Join,
@@ -65,6 +67,7 @@ from groupcomm.wire.membership import (
     Links,
     Past,
     Proposal,
+    Relayed,
     Repair,
     RosterNotice,
     Seat,
@@ -141,6 +144,13 @@ _DIFFERENCE: Final = Difference(
     went=("d3", "größe"),
     members=(_MEMBER, MemberId("#bob#d2", 7)),
 )
+
+
+_PACKETS: Final = [
+    *cut_message(9, Incarnation(3, 2**63), 1, *encode_message(Leave()), 1200),
+    *cut_message(9, Incarnation(3, 2**63), 2, ControlKind.COMMIT, bytes(80), 100),
+]
+"""A message in one part and one in several, which travel together."""
 
 
 def _group_view() -> bytes:
@@ -254,6 +264,7 @@ def _messages() -> Iterator[ControlMessage]:
     yield Links(KEY, ((0, 2), (2, 4)))
     yield RosterNotice("d1", True, encode_roster(_ROSTER))
     yield Settings("d1", KEY, (("timing.linger_s", ("0.001",)),), (("sites.s.multicast", ()),))
+    yield Relayed(deflate_packets(_PACKETS))
 
 
 def _membership() -> Iterator[tuple[str, bytes]]:
@@ -270,6 +281,10 @@ def _membership() -> Iterator[tuple[str, bytes]]:
             payload=body,
         )
         yield "wire.control.control", packet.encode()
+    for packets in (_PACKETS, _PACKETS[:1], []):
+        yield "wire.control.inflate_packets", deflate_packets(packets)
+    stored = b"".join(len(each).to_bytes(2) + each for each in _PACKETS)
+    yield "wire.control.inflate_packets", zlib.compress(stored, 0, -zlib.MAX_WBITS)
     yield "membership.flood", b"\2" + bytes((3, 4, 5, 2, 40, 1, 2, 3)) * 2 + bytes(range(200))
     sessions, groups = ((1, "ann"), (2, "größe")), (("g", (2, 1)),)
     rows = Rows(sessions, groups, ((1, "unix:ann"), (2, "token:größe")), (("h", (1,)),))

@@ -21,6 +21,7 @@ SMALL_BYTES: Final = 16 * 1024
 ZLIB_BYTES: Final = 48 * 1024  # of a window
 OWN_BYTES: Final = {
     "client.filters.compressing.decompress": ZLIB_BYTES,
+    "wire.control.inflate_packets": ZLIB_BYTES + 16 * 1024,
     "groups.announcement.rows": ZLIB_BYTES + 16 * 1024,
     "groups.announcement.announcement": ZLIB_BYTES + 16 * 1024,  # and a first buffer for the output
 }
