@@ -235,10 +235,12 @@ class Agreement:
         if old is None or not self.recovery.has_packets_to_send:
             return []
         members = {seat.number for seat in self.proposal.seats} - {self._me}
-        return [
-            (Repair(old.key, packet), lacking if lacking <= self.mutual else members)
-            for packet, lacking in self.recovery.pop_batch(now)
-        ]
+
+        def receivers(lacking: set[int]) -> set[int]:
+            return lacking if lacking <= self.mutual else members
+
+        batch = self.recovery.pop_batch(now, lambda lacking: len(receivers(lacking)))
+        return [(Repair(old.key, packet), receivers(lacking)) for packet, lacking in batch]
 
     def are_mutual(self, number: int) -> bool:
         """Return whether this daemon and another member hear each other."""

@@ -9,7 +9,7 @@ second. So the list of packets that are missing here is computed once and then k
 that others lack are looked up.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from math import inf
 from typing import Final
 
@@ -25,6 +25,11 @@ MAX_SPREAD = 4 * MAX_AHEAD
 
 BATCH_BYTES = 256 * 1024
 """The most bytes sent at once; the rest follows with the next repetition."""
+
+FAR_BATCH_BYTES = 128 * 1024
+MOST_COPIES = 8
+"""In a view of several rings fewer bytes are sent at once, and of each packet the copies count, up
+to so many: links may be narrow, and what waits before them for long is dropped."""
 
 _NOBODY: Final[Set[int]] = frozenset()
 _NEVER: Final = (-inf, _NOBODY)
@@ -44,7 +49,9 @@ class Recovery:
         "_again_s",
         "_duties",
         "_frozen",
+        "_is_slow",
         "_lacking",
+        "_most_copies",
         "_open",
         "_sent",
         "begun",
@@ -71,16 +78,18 @@ class Recovery:
             me: this daemon's number.
             proposal: the proposal that was agreed to.
             joins: the joins that it was made from.
-            again_s: a daemon that still lacks a packet this long after it was sent has not got it.
+            again_s: a daemon that still lacks a packet this long after it was sent has not got it;
+                twice as long once that was so.
         """
         self._frozen = frozen
-        self._again_s = again_s
+        self._again_s, self._is_slow = again_s, False
+        self._most_copies = 1
         self.begun = False
         self._lacking: list[list[Range]] | None = None  # missing packets by ring; None: unknown yet
         self.recovered_set: RecoveredSet | None = None
         self.transitional: frozenset[int] = frozenset()
         self.member_numbers: frozenset[int] = frozenset()
-        # When each packet was sent, and to whom it may be on its way since then.
+        # Until when each packet may be on its way, and to whom.
         self._sent: dict[tuple[int, int], tuple[float, Set[int]]] = {}
         self._open: dict[
             tuple[int, int], set[int]
@@ -106,6 +115,7 @@ class Recovery:
         self.transitional = frozenset(pasts)
         self.member_numbers = frozenset(numbers)
         self._duties = [[] for _ in old.rings]
+        self._most_copies = 1 if len(old.rings) == 1 else MOST_COPIES
         for duty, lacking in self.recovered_set.duties(own).items():
             self._duties[duty[0]].append(duty[1])
             self._open[duty] = {old.daemons[index].number for index in lacking}
@@ -173,31 +183,42 @@ class Recovery:
         """Note the packets that another member still lacks: send those again that it should have
         by now.
         """
+        was_sent = False
         for ring, (spans, duties) in enumerate(zip(missing, self._duties, strict=False)):
             for span in spans:
                 for duty in among(duties, span):
                     if number not in self._expecting((ring, duty), now):
                         self._open.setdefault((ring, duty), set()).add(number)
+                        was_sent |= number in self._sent.get((ring, duty), _NEVER)[1]
+        if was_sent and not self._is_slow:  # they may wait before a narrow link
+            self._is_slow, self._again_s = True, 2 * self._again_s
 
     def _expecting(self, duty: tuple[int, int], now: float) -> Set[int]:
         """Return the numbers of the members to which a packet may be on its way."""
-        sent_at, receivers = self._sent.get(duty, _NEVER)
-        return receivers if now < sent_at + self._again_s else _NOBODY
+        until, receivers = self._sent.get(duty, _NEVER)
+        return receivers if now < until else _NOBODY
 
-    def pop_batch(self, now: float) -> list[tuple[bytes, set[int]]]:
-        """Return the next packets to send, whole, each with its receivers, by daemon numbers."""
+    def pop_batch(
+        self, now: float, copies: Callable[[set[int]], int] = len
+    ) -> list[tuple[bytes, set[int]]]:
+        """Return the next packets to send, whole, each with those that lack it, by daemon numbers.
+
+        Args:
+            now: seconds.
+            copies: returns to how many daemons a packet is sent that some lack.
+        """
         taken: list[tuple[bytes, set[int]]] = []
         done: list[tuple[int, int]] = []
-        room = BATCH_BYTES
+        room = BATCH_BYTES if self._most_copies == 1 else FAR_BATCH_BYTES
         for duty, lacking in self._open.items():
             if room <= 0:
                 break
             done.append(duty)
-            self._sent[duty] = now, lacking | self._expecting(duty, now)
+            self._sent[duty] = now + self._again_s, lacking | self._expecting(duty, now)
             packet = None if self._frozen is None else self._frozen.packet(*duty)
             if packet is not None:
                 taken.append((packet, lacking))
-                room -= len(packet)
+                room -= len(packet) * min(copies(lacking), self._most_copies)
         for duty in done:
             del self._open[duty]
         return taken
