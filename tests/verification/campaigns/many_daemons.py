@@ -1,13 +1,15 @@
 """Many daemons as processes on this computer: times of views, and what they cost while idle.
 
     python -m tests.verification.campaigns many_daemons --daemons 32 --sites 8
+    python -m tests.verification.campaigns many_daemons --daemons 16 --sites 4 --relays
 
 All are on the loopback network, with the timers of `preset = "wan"` unless `--settings` says
 others. One after the other: all start at once; they are idle; one is killed, and started again; all
 of the last site are killed, and started again. Figures: seconds until the view that has all that
 run, from when the last one listens, or was killed; datagrams that a daemon sends a second while
 idle, and its processors; the views that a daemon was in, of which five are needed. Checked: each
-step ends in the view that it should, in time.
+step ends in the view that it should, in time. With `--relays` they pass on between sites what is
+said about views, as only clusters of more than 128 daemons do.
 """
 
 import os
@@ -15,7 +17,9 @@ import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from shutil import rmtree
 from statistics import median
+from tempfile import mkdtemp
 from typing import Any, Final
 
 import trio
@@ -31,6 +35,23 @@ WITHIN_S: Final = 240.0
 
 QUIET_S: Final = 10.0
 """From a view to the measurement of idle daemons."""
+
+RELAYS: Final = """\
+import os
+from pathlib import Path
+
+from groupcomm.config.core import CoreConfig
+
+
+def has_relays(config):
+    (Path(__file__).parent / str(os.getpid())).touch()
+    return len(config.sites) > 1
+
+
+CoreConfig.has_relays = property(has_relays)
+CoreConfig.is_large = property(lambda config: True)
+"""
+"""What each daemon does before all else, so that few of them do what many do, and say so."""
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -105,6 +126,7 @@ class Campaign:
     option("daemons", 32),
     option("sites", 1),
     option("idle_s", 20.0, "how long they are measured while idle"),
+    option("relays", False, "relays pass on what is said about views"),
     option("settings", 'preset = "wan"', "the head of their configuration"),
 )
 async def run(options: Namespace) -> Found:
@@ -113,6 +135,10 @@ async def run(options: Namespace) -> Found:
     sites = {f"s{site}": names[site :: options.sites] for site in range(options.sites)}
     cluster = LocalCluster(names, options.settings, sites=sites)
     campaign = Campaign(cluster, names)
+    folder = Path(mkdtemp())
+    if options.relays:
+        (folder / "sitecustomize.py").write_text(RELAYS)
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     try:
         began = time.monotonic()
         await campaign.all_do(names, lambda name: cluster[name].start(WITHIN_S))
@@ -122,6 +148,9 @@ async def run(options: Namespace) -> Found:
         await campaign.without("one", names[-1:])
         await campaign.without("site", [*sites.values()][-1] if options.sites > 1 else names[-2:])
         views = [line["view"] for line in cluster[names[0]].lines() if "daemons" in line]
+        if options.relays and len([*folder.glob("[0-9]*")]) < len(names):
+            campaign.violations.append("some daemons had no relays")
     finally:
         cluster.close()
+        rmtree(folder)
     return {**campaign.figures, "views": len(set(views)), "violations": campaign.violations}
