@@ -82,7 +82,8 @@ class Held:
         left = [
             each
             for each in there
-            if each.sequence > packet.sequence
+            if each.incarnation != packet.incarnation
+            or each.sequence > packet.sequence
             or (each.sequence == packet.sequence and each.part != packet.part)
         ]
         if left:

@@ -116,3 +116,10 @@ def test_messages_of_another_start_count_for_themselves() -> None:
     """The first message of a start has a low sequence again."""
     anew = packet(sequence=1, start=2)
     assert held([packet(sequence=9), anew]).pop() == [anew]
+
+
+def test_what_others_pass_on_of_an_earlier_start_says_nothing_of_this_one() -> None:
+    anew = packet(sequence=1, start=2)
+    waiting = held([anew])
+    waiting.drop(packet(sequence=9))
+    assert waiting.pop() == [anew]
