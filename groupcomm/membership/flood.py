@@ -16,7 +16,8 @@ from groupcomm.wire.control import ControlPacket, cut_message
 from groupcomm.wire.membership import ControlMessage, encode_message
 
 MAX_UNFINISHED = 64
-"""The most messages of which only some parts have come; only a broken daemon sends more."""
+"""The most messages of which only some parts have come, and four for each site beyond these: what
+relays of a hundred sites pass on may come at once."""
 
 Outgoing = tuple[str | None, bytes]
 """The name of a daemon, or None for all others of its site; and a packet."""
@@ -38,6 +39,7 @@ class Flood:
     __slots__ = (
         "_limit",
         "_me",
+        "_most_unfinished",
         "_names",
         "_parts",
         "_site_members",
@@ -66,6 +68,7 @@ class Flood:
         untried = self.remote or config.segmented_limit  # other sites, or any path
         self._limit = min(config.packet_limit, SAFE_PACKET_BYTES if untried else 2**16)
         self._names = {daemon_number(name): name for name in config.daemons}
+        self._most_unfinished = MAX_UNFINISHED + (4 * len(config.sites) if config.has_relays else 0)
 
     def _cut(self, message: ControlMessage) -> list[bytes]:
         self.sequence += 1
@@ -138,7 +141,7 @@ class Flood:
         _, parts = self._parts.setdefault(key, (seen, {}))
         parts[packet.part] = packet.payload
         if len(parts) < packet.parts:
-            if len(self._parts) > MAX_UNFINISHED:
+            if len(self._parts) > self._most_unfinished:
                 self._give_up(next(iter(self._parts)))
             return None
         del self._parts[key]

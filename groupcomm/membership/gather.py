@@ -197,6 +197,7 @@ class Gather:
         "_gap_s",
         "_kept",
         "_late",
+        "_looked_at",
         "_meet_until",
         "_needed",
         "_no_room",
@@ -261,7 +262,6 @@ class Gather:
         # As long after the first failure, and longer after each: where paths take longer than the
         # timing says, two sites may each give up an agreement because the other begins anew.
         self._calm_s = timing.answer_wait_s * (stretch - 0.5) if stretch > 1 else 0.0
-        self._changed_at = now
         self._seats: dict[int, tuple[Incarnation, int]] = {}
         self._all_mutual = False
         self._awaited: set[int] = set()  # the daemons that members hear
@@ -270,7 +270,8 @@ class Gather:
         self._round_s = 2.1 * timing.longest_delay_s
         self._needed = 0  # the mark that a view with all heard daemons needs
         self._short = False  # whether the disk of this daemon does not hold that mark yet
-        self._since = now  # from this time the other daemons have time to answer
+        self._looked_at: Proposal | None = None  # the last one of others
+        self._since = self._changed_at = now  # the other daemons have time to answer from now on
         self.started = self.due = now
         self.members, self.apart = frozenset[int](), frozenset[int]()
         self.separated: dict[tuple[int, int], Separated] = {}
@@ -448,6 +449,32 @@ class Gather:
         if until > now:
             self.due = min(self.due, until)
         return until > now
+
+    def follows(
+        self,
+        theirs: Proposal,
+        find: Callable[[Mapping[int, PeerDaemon], float], Proposal | None],
+        peers: Mapping[int, PeerDaemon],
+        now: float,
+    ) -> bool:
+        """Return whether to agree to another's proposal: it lacks none that this daemon waits for.
+
+        Where relays pass commits on a thousand come together, and finding the own proposal takes
+        long: one that was looked at just now is not agreed to yet.
+
+        Args:
+            theirs: the proposal.
+            find: finds the own one.
+            peers: all other daemons.
+            now: seconds.
+        """
+        relayed = self._relays is not None and self._relays.is_used
+        if relayed and theirs is self._looked_at and now < self.look_at:
+            return False
+        find(peers, now)
+        self._looked_at = theirs
+        there = {seat.number for seat in theirs.seats}
+        return self.members <= there and not self.lacks_late(there, peers, now)
 
     def is_complete(self, expected: set[int], now: float) -> bool:
         """Return whether this daemon need not wait for any other one.

@@ -487,11 +487,7 @@ class Membership:
         if self._isolation.is_isolated:
             return
         if agreement is None:
-            self._find_proposal(self.peers, now)
-            there = {seat.number for seat in theirs.seats}
-            if self._gather.members <= there and not self._gather.lacks_late(
-                there, self.peers, now
-            ):
+            if self._gather.follows(theirs, self._find_proposal, self.peers, now):
                 self._commit(theirs, now)
         elif agreement.note_commit(peer, commit):
             if news:  # a daemon that only repeats itself is not waited for

@@ -97,6 +97,11 @@ RARE: Final = 8
 to other sites' daemons outside the view: one path that works is enough to find each other."""
 
 
+GATHERED_S: Final = 0.05
+"""Where there are many daemons, reports of lost links that come within this time change the routes
+together: each of a hundred gateways that miss a site reports it, and routes take a while."""
+
+
 class OperationalPhase:
     """The duties of one daemon in its operational views.
 
@@ -118,6 +123,8 @@ class OperationalPhase:
         "_relays",
         "_remote",
         "_repeats",
+        "_reroute_due",
+        "_rerouted_at",
         "_running",
         "_short",
         "_timing",
@@ -150,7 +157,8 @@ class OperationalPhase:
         self._beside: list[str] = []
         self._repeats = self._beacons = self._for_all = 0
         self.announced_mark = 0  # the mark in the last beacon
-        self._waits_until = -inf
+        self._waits_until = self._rerouted_at = -inf
+        self._reroute_due = inf
         self._beacon_due = inf
         self.deadline = inf
 
@@ -160,6 +168,7 @@ class OperationalPhase:
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
         self._links = LinkStates(view, self._indices[self._detector.key[0]])
         self._repeats = self._beacons = self._for_all = 0
+        self._rerouted_at, self._reroute_due = -inf, inf
         self._remote = []
         self._detector.watch(view, gathered_at, now)
         self._beacon_due = self.deadline = now
@@ -183,6 +192,10 @@ class OperationalPhase:
             return True
         index = self._indices.get(peer.number)
         if index is None or not states.receive_report(index, frozenset(links.lost)):
+            return True
+        if self._relays.is_used and now < self._rerouted_at + GATHERED_S:
+            self._reroute_due = self._rerouted_at + GATHERED_S
+            self.deadline = min(self.deadline, self._reroute_due)
             return True
         return self._reroute(states, now)
 
@@ -228,6 +241,7 @@ class OperationalPhase:
             return False
         assert self._running is not None
         self._running.reroute(states.usable, now)
+        self._rerouted_at, self._reroute_due = now, inf
         return True
 
     def _announce_links(self) -> None:
@@ -308,5 +322,8 @@ class OperationalPhase:
             silent = detector.pop_silent(now)
             if silent and not self._lose(silent, now):
                 return False
-        self.deadline = min(self._beacon_due, detector.silence_due)
+        states = self._links if now >= self._reroute_due else None
+        if states is not None and not self._reroute(states, now):
+            return False
+        self.deadline = min(self._beacon_due, detector.silence_due, self._reroute_due)
         return True

@@ -91,21 +91,22 @@ class Recovery:
         self.member_numbers: frozenset[int] = frozenset()
         # Until when each packet may be on its way, and to whom.
         self._sent: dict[tuple[int, int], tuple[float, Set[int]]] = {}
-        self._open: dict[
-            tuple[int, int], set[int]
-        ] = {}  # the packets to send, with their receivers
+        # The packets to send, with their receivers.
+        self._open: dict[tuple[int, int], set[int]] = {}
         self._duties: list[list[int]] = []  # the numbers of these packets, by ring, rising
         if old is None or frozen is None:
             return
         pasts: dict[int, Past] = {}
-        numbers: set[int] = set()
+        numbers, judged = set[int](), dict[int, bool]()
         keys = {(d.number, d.incarnation.random_id): i for i, d in enumerate(old.daemons)}
         for seat in proposal.seats:
             past = joins[seat.number].past
             index = keys.get((seat.number, seat.random_id))
             if index is None or past is None or past.view != old.key:
                 continue
-            if _fits(past, old) and frozen.is_plausible(past):
+            if id(past) not in judged:  # many members hold the same, one object
+                judged[id(past)] = _fits(past, old) and frozen.is_plausible(past)
+            if judged[id(past)]:
                 pasts[index] = past
                 numbers.add(seat.number)
         own = next(index for key, index in keys.items() if key[0] == me)

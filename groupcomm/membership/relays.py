@@ -41,6 +41,9 @@ RELAYS: Final = 2
 MOST_TOGETHER: Final = 2**16
 """The bytes of packets from which on those that follow travel apart."""
 
+MOST_HELD: Final = 4096
+"""The messages that wait, beyond which the oldest goes; more than any cluster has daemons."""
+
 RARE: Final = 8
 """Daemons that are no relays send every eighth beacon only to daemons outside their view."""
 
@@ -75,6 +78,8 @@ class Held:
             there.clear()
         if not there or there[0].sequence == packet.sequence:
             there.append(packet)
+        if len(self._packets) > MOST_HELD:
+            del self._packets[next(iter(self._packets))]
 
     def drop(self, packet: ControlPacket) -> None:
         """Drop what is needless once another daemon has passed this packet on."""
@@ -227,7 +232,7 @@ class Relays:
                 peer = peers.get(number)
                 if peer is None or peer.left or peer.differs:
                     continue
-                if max(peer.heard_at, peer.vouched_at) >= since:
+                if self._detector.vouched.sign_at(peer, now) >= since:
                     there.append(number)
                     if len(there) > rank:
                         break

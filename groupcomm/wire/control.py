@@ -132,7 +132,7 @@ def deflate_packets(packets: Iterable[bytes]) -> bytes:
     return deflater.compress(whole) + deflater.flush()
 
 
-@lru_cache(maxsize=64)  # all daemons of a process, in simulations, get the same ones
+@lru_cache(maxsize=16)  # all daemons of a process, in simulations, get the same ones
 def inflate_packets_untrusted(deflated: bytes) -> tuple[ControlPacket, ...]:
     """Return the control packets that came together; raise only BadDatagram."""
     inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.config.view import Incarnation
-from groupcomm.membership.relays import Held
+from groupcomm.membership.relays import MOST_HELD, Held
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import ControlKind
 from tests.examples import examples
@@ -123,3 +123,8 @@ def test_what_others_pass_on_of_an_earlier_start_says_nothing_of_this_one() -> N
     waiting = held([anew])
     waiting.drop(packet(sequence=9))
     assert waiting.pop() == [anew]
+
+
+def test_of_too_many_messages_the_oldest_goes() -> None:
+    found = held(packet(kind=ControlKind.LEAVE, sequence=each) for each in range(MOST_HELD + 2))
+    assert [each.sequence for each in found.pop()] == list(range(2, MOST_HELD + 2))

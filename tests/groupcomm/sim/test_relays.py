@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -197,3 +198,23 @@ def test_a_far_daemon_that_leaves_is_told_to_all_at_once() -> None:
     assert process is not None
     process.leave()
     assert checked.until_view(without(LATER)) < 0.05 + PASSED_S
+
+
+def test_reports_of_links_that_come_together_change_the_routes_together() -> None:
+    """Each end of the links of a site that is lost reports its own."""
+    checked = relayed(sites=8)
+    rerouted: Counter[int] = Counter()
+    for at, host in enumerate(checked.cluster.daemons):
+        state = host.core.view_state
+        assert state is not None
+        usual = state.reroute
+
+        def reroute(links: object, now: float, *, at: int = at, usual: Any = usual) -> None:
+            rerouted[at] += 1
+            usual(links, now)
+
+        state.reroute = reroute  # type: ignore[method-assign]
+    checked.cut(both_ways([0], range(EACH, 8 * EACH)))
+    checked.cluster.run(SILENCE_S + 0.5)
+    assert rerouted
+    assert max(count for at, count in rerouted.items() if at >= EACH) <= 2, rerouted
