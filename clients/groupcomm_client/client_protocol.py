@@ -391,7 +391,7 @@ class ClientProtocol:
         """Send all messages in a line from now on; return None if the daemon knows no lines."""
         self.check_sending()
         if self._session.knows_lines:
-            self.line = LineSession(line, self, self._session, self._requests)
+            self.line = LineSession(line, self, self._session, self._requests, self._trace)
         return self.line
 
     def ask(self, question: str) -> Pending[bytes]:

@@ -29,6 +29,11 @@ LOST_TABLE: Final = (
 FORGOTTEN: Final = "the daemons have forgotten the line, as too many other senders ended since then"
 
 
+BEFORE_FIRST: Final = 2**32
+"""The number before a line's first message: above those of all joins and leaves of a session before
+it, so that no number of a session comes twice."""
+
+
 class Sent(msgspec.Struct, eq=False, gc=False):
     """A message that was sent, and has no answer yet."""
 
@@ -55,7 +60,8 @@ class Line:
 
     def __init__(self) -> None:
         self.id = secrets.token_bytes(LINE_BYTES)
-        self.last = self._answered = self.size = 0
+        self.last = BEFORE_FIRST
+        self._answered = self.size = 0
         self.kept: deque[Sent] = deque()
         self._table: tuple[bytes, int] | None = None
 

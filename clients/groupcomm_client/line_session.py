@@ -1,7 +1,7 @@
 """The line of a sender in one of its sessions: what is sent in it, and what has its answer."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from groupcomm.errors import InDoubt
 from groupcomm.events import LineGranted
@@ -10,6 +10,9 @@ from groupcomm.session.client_session import ClientSession
 from groupcomm_client.filters.roles import Outgoing
 from groupcomm_client.line import Line, Sent
 from groupcomm_client.requests import PendingOrder, Requests
+
+if TYPE_CHECKING:
+    from groupcomm.trace.recorders import SessionTrace
 
 
 class Sending(Protocol):
@@ -36,6 +39,7 @@ class LineSession:
         line: the line.
         protocol: the session's protocol.
         session, requests: its parts.
+        trace: the trace of the session; None for no trace.
 
     Attributes:
         line: the line.
@@ -44,13 +48,23 @@ class LineSession:
     """
 
     def __init__(
-        self, line: Line, protocol: Sending, session: ClientSession, requests: Requests
+        self,
+        line: Line,
+        protocol: Sending,
+        session: ClientSession,
+        requests: Requests,
+        trace: "SessionTrace | None",
     ) -> None:
         self.line, self._protocol = line, protocol
-        self._session, self._requests = session, requests
+        self._session, self._requests, self._trace = session, requests, trace
         self.began = False
         self.lost: InDoubt | None = None
         session.go_on_with(line.id)
+        self._record_request()
+
+    def _record_request(self) -> None:
+        if self._trace is not None:
+            self._trace.requested("line", number=self._session.last_number)
 
     def is_decided(self) -> bool:
         """Return whether it goes on, or never will."""
@@ -66,7 +80,6 @@ class LineSession:
             self.lost = error
             return
         self.began = True
-        self._session.count_from(0)
         self.post(again)
         self._session.count_from(max(self.line.last, granted.last))
 
@@ -120,3 +133,4 @@ class LineSession:
         """Say that the line is needed no more."""
         if self.began:
             self._session.give_up(self.line.id)
+            self._record_request()

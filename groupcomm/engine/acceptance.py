@@ -108,12 +108,6 @@ class Acceptance:
         self._changed.add(connection)
         self.due = min(self.due, max(now, self._notified_at + TELL_S))
 
-    def restart(self, connection: int) -> None:
-        """Forget all messages of a session: it begins to count anew."""
-        for _, messages in self.unsettled:
-            messages.pop(connection, None)
-        self.forget(connection)
-
     def release(self, now: float) -> None:
         """Tell all sessions again."""
         postponed, self.postponed = self.postponed, frozenset()

@@ -471,9 +471,8 @@ class LocalSessions:
     # ---- lines ----
 
     def _tell_line(self, connection: int, frame: bytes, first: Bundle | None) -> None:
-        """Tell a session that it goes on with its line, whose numbers it is told of from now on."""
+        """Tell a session that it goes on with its line."""
         session = self.by_connection[connection]
-        self.acceptance.restart(connection)
         if first is not None:
             self._order_control(session, first)
         self._push(session, (frame,))

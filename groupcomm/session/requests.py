@@ -79,7 +79,7 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 class Numbering:
     """Checks the messages of one session: no gaps in numbers, and fragments one after the other.
 
-    Behind a LINE numbers begin anew, and may have gaps: they are those of the line.
+    Behind a LINE there may be gaps in numbers, which are those of the line then.
     """
 
     __slots__ = ("_fragment", "_has_line", "_last")
@@ -116,7 +116,7 @@ class Numbering:
         ends = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
         self._fragment = None if ends else bundle
         if bundle.kind == BundleKind.LINE and not bundle.flags:
-            self._last, self._has_line = -1, True
+            self._has_line = True
 
     @property
     def last_complete(self) -> int:

@@ -108,10 +108,11 @@ class Release(_OfDaemon, frozen=True, tag="release", gc=False):
     """Daemon `p` delivered one bundle to its local recipients, if any.
 
     `number` is 0 for UNRELIABLE, which has no place in a stream. `kind` is the bundle's: 0
-    messages, 1 a fragment, 2 connect, 3 join, 4 leave, 5 disconnect. `c` is the sender, `first` to
-    `last` its messages in the bundle (a fragment, join or leave names its one in both; connect and
-    disconnect have 0). A fragment is part `index` of `count`; otherwise these are 0 and 1. `group`
-    is that of a leave which the daemon itself has sent for the client, with the number 0.
+    messages, 1 a fragment, 2 connect, 3 join, 4 leave, 5 disconnect, 14 line. `c` is the sender,
+    `first` to `last` its messages in the bundle (a fragment, join, leave or line names its one in
+    both; connect, disconnect, and a leave or line that the daemon itself has sent for the client
+    have 0). A fragment is part `index` of `count`; otherwise these are 0 and 1. `group` is that of
+    a leave which the daemon itself has sent.
     """
 
     ring: int
@@ -178,9 +179,10 @@ class Ask(_OfClient, frozen=True, tag="ask", gc=False):
     """Client `c` asked to ``connect``, ``join``, ``leave`` or ``disconnect``, or ``crash``-ed.
 
     It was ``refused`` if its daemon has told it that another session has its name. ``read`` is a
-    join without views. `m` is the message number of a join or leave, on the same
-    count as the client's messages; 0 for the others. `Accept` says which messages reached the
-    daemon. `needs_quorum`: the join was one with ``minority="pause"`` or ``"leave"``.
+    join without views; ``line`` asks to go on with a line, or gives it up. `m` is the message
+    number of a join, leave or line, on the same count as the client's messages; 0 for the others.
+    `Accept` says which messages reached the daemon. `needs_quorum`: the join was one with
+    ``minority="pause"`` or ``"leave"``.
     """
 
     what: str

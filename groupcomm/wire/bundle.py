@@ -47,6 +47,11 @@ class BundleKind(enum.IntEnum):
     LINE = 14  # the session goes on with a line, or gives it up, see groups/lines.py; always AGREED
 
 
+OF_SESSIONS: Final = frozenset(
+    kind for kind in BundleKind if kind <= BundleKind.DISCONNECT or kind is BundleKind.LINE
+)
+"""The kinds of bundles of sessions; the others are of daemons themselves."""
+
 SELF_DISCARD: Final = 1
 """Flag: the sender does not want its own message."""
 

@@ -13,6 +13,7 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.errors import InDoubt
 from groupcomm.events import Event, LineGranted, MemberId, Message
 from groupcomm.level import ServiceLevel
+from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.settings import plain_settings
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm_client.continuity import continues
@@ -42,6 +43,7 @@ class Sender:
     def __init__(self, crowd: "Senders", name: str) -> None:
         self.crowd, self.name = crowd, name
         self.line = Line()
+        self.line.last += crowd.cluster.settings.start_message  # above all of any session
         self.sent: list[bytes] = []
         self.agreed: list[bytes] = []  # those of them that have a place on the line
         self.session: Session | None = None
@@ -89,16 +91,14 @@ class Session(Program):
         return self.began and not self.is_over and self.client.writable
 
     def begin(self, me: MemberId) -> None:
-        session = self.client._session
         if self.sender.crowd.rng.random() < 0.3:
-            session.join("other")
-        session.go_on_with(self.sender.line.id)
-        self.client.flush()
+            self.client.join("other")
+        self.client.go_on_with(self.sender.line.id)
 
     def handle(self, event: Event) -> None:
         if not isinstance(event, LineGranted):
             return
-        session, line = self.client._session, self.sender.line
+        client, line = self.client, self.sender.line
         try:
             again = line.begin(event)
         except InDoubt as error:
@@ -106,10 +106,10 @@ class Session(Program):
             return
         self.began = True
         for sent in again:
-            session.count_from(sent.number - 1)
-            session.multicast(sent.groups, sent.data, level=sent.level)
-        session.count_from(max(line.last, event.last))
-        self.client.flush()
+            client.count_from(sent.number - 1)
+            client.multicast(sent.groups, sent.data, level=sent.level, more=True)
+        client.count_from(max(line.last, event.last))
+        client.flush()
 
     def _on_end(self) -> None:
         super()._on_end()
@@ -123,7 +123,8 @@ class Senders(Lines):
     rest_s = REST_S
 
     def __init__(self, seed: int, daemons: int = 3, **options: Any) -> None:
-        super().__init__(seed, daemons, archives=0, **options)
+        self._checkers = Checkers()
+        super().__init__(seed, daemons, archives=0, record=self._checkers.feed, **options)
         self.senders = [Sender(self, f"s{number}") for number in range(SENDERS)]
 
     def connect(self, daemon: int) -> Any:
@@ -145,7 +146,7 @@ class Senders(Lines):
         elif what == "cut" and sessions:  # the daemon does not know that nobody is there
             session = self.rng.choice(sessions)
             session.client.set_cut(True)
-            session._on_end()
+            session.client.crash()
         elif what == "few" and self._is_whole:  # not the last one, so that it has a majority
             host = self.rng.choice(self.cluster.daemons[:-1])
             host.kill()
@@ -171,7 +172,8 @@ class Senders(Lines):
         return all(view and view == views[0] and len(view.daemons) == len(hosts) for view in views)
 
     def finish(self) -> None:
-        """Mend everything, and wait until each sender has the answers to all that it has sent."""
+        """Mend everything, wait until each sender has the answers to all that it has sent, and
+        check the trace."""
         self.mend()
         limit = self.rest_s
         while any(sender.line.kept for sender in self.senders if sender.doubt is None):
@@ -181,6 +183,9 @@ class Senders(Lines):
             self._observe()
             self.tick()
         self.cluster.run(2.0)
+        self.cluster.settle()
+        self._checkers.finish()
+        assert self._checkers.violations == [], self._checkers.violations[:3]
 
     @property
     def reference(self) -> Reference:

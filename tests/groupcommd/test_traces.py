@@ -2,15 +2,33 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import trio
 
 from groupcomm.level import LEVELS
+from groupcomm.trace.events import (
+    Ask,
+    Fail,
+    Heal,
+    Quiet,
+    Rejects,
+    Release,
+    TraceEvent,
+    decode_event_untrusted,
+)
+from groupcomm.trace.steps import STEPS
+from groupcomm.wire.bundle import OF_SESSIONS
 from groupcomm_client import ConnectOptions, connect
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.traces.check import check_together
+from groupcomm_tools.traces.reading import REQUESTS
+from tests.groupcommd.hosts import run
+
+OF_HARNESSES = {Fail, Heal, Quiet, Rejects}
+OF_PROCESSES = set(get_args(TraceEvent)) - set(STEPS) - OF_HARNESSES
 
 
 async def play(folder: Path) -> None:
@@ -47,6 +65,53 @@ async def test_what_really_happened_keeps_every_promise(
     assert found["events"] > 100
     ends = [path.read_bytes().splitlines()[-1] for path in tmp_path.glob("daemon-*.jsonl")]
     assert all(json.loads(end)["e"] == "left" for end in ends)
+
+
+async def play_everything(folder: Path) -> None:
+    """Sessions ask for all that there is, while votes change and daemons stop."""
+    traced = ConnectOptions(trace=folder)
+    async with LocalCluster("abc", options=("--trace", str(folder))) as cluster:
+        where = {name: str(cluster[name].unix) for name in "abc"}
+        async with (
+            connect(where["a"], user="ann", options=traced) as ann,
+            connect(where["a"], user="cut", options=traced) as cut,
+            connect(
+                f"{where['b']},{where['c']}",
+                user="once",
+                options=traced,
+                reconnect=True,
+                exactly_once=True,
+            ) as once,
+        ):
+            await ann.join("g", minority="pause")
+            await cut.join("g", minority="leave")
+            await ann.join("read", views=False)
+            await once.multicast("g", bytes(200_000))
+            for level in LEVELS:
+                await once.multicast(["g", "read"], b"line", level=level)
+            await ann.multicast("#nobody#a", b"comes back")
+            await once.flush()
+            through = ("--through", cluster["a"].unix)
+            assert (await run("daemons", "votes", "a", 2, *through))[0] == 0
+            assert (await run("daemons", "policy", "--orderly", "yes", *through))[0] == 0
+            assert await cluster["b"].leave() == 0
+            await once.multicast_ordered("g", b"goes on at another daemon")
+            await ann.leave("g")
+            cut.close_socket()
+        for name in "ac":
+            assert await cluster[name].leave() == 0
+
+
+async def test_all_that_daemons_and_sessions_can_trace_is_read(tmp_path: Path) -> None:
+    """A kind of bundles that is made for sessions has to be read by checkers, too."""
+    await play_everything(tmp_path)
+    lines = {path.name: path.read_bytes().splitlines(True) for path in tmp_path.glob("*.jsonl")}
+    found = check_together("all", lines)
+    assert found.violations == ()
+    events = [decode_event_untrusted(line) for each in lines.values() for line in each]
+    assert {e.kind for e in events if isinstance(e, Release)} == OF_SESSIONS
+    assert {e.what for e in events if isinstance(e, Ask)} == REQUESTS
+    assert {type(event) for event in events} == OF_PROCESSES
 
 
 async def test_a_lie_in_one_of_them_is_found(tmp_path: Path) -> None:

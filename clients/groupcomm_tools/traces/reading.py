@@ -45,13 +45,14 @@ from groupcomm.trace.events import (
     view_order,
 )
 from groupcomm.trace.steps import STEPS, AlgorithmStep
-from groupcomm.wire.bundle import BundleKind
+from groupcomm.wire.bundle import OF_SESSIONS, BundleKind
 
 MAX_BUNDLE: Final = 65_536
 """More messages than any bundle holds; an event with more is refused."""
 
 _START: Final = re.compile(r"[0-9]+(\.[0-9a-f]+)?")
-_REQUESTS: Final = frozenset(("connect", "join", "read", "leave", "disconnect", "crash"))
+REQUESTS: Final = frozenset(("connect", "join", "read", "leave", "line", "disconnect", "crash"))
+"""What clients ask for."""
 
 
 class TraceError(GroupCommError):
@@ -140,7 +141,7 @@ class EventCheck:
         self._daemon(event)
         self._bundle(event)
         self._level(event)
-        if not 0 <= event.kind <= 5 or not 0 <= event.index < event.count:
+        if event.kind not in OF_SESSIONS or not 0 <= event.index < event.count:
             raise ValueError(f"kind {event.kind}, part {event.index} of {event.count}")
 
     def _bundle(self, event: Accept | Release) -> None:
@@ -152,7 +153,7 @@ class EventCheck:
 
     def _ask(self, event: Ask) -> None:
         self._client(event.c)
-        if event.what not in _REQUESTS:
+        if event.what not in REQUESTS:
             raise ValueError(f"a client asks for {event.what!r}")
 
     def _send(self, event: Send) -> None:

@@ -30,7 +30,7 @@ from groupcomm.trace.events import Bounce, Deliver, Member, Release, TraceEvent
 from groupcomm.trace.events import Order as OrderEvent
 
 _AGREED = 4
-_CONNECT = 2
+_CONNECT, _LINE = 2, 14
 
 
 KEPT: Final = 50_000
@@ -213,7 +213,7 @@ def _concerns(event: Release, items: Sequence[Item], inner: Release, ahead: Sequ
     """Return whether an agreed bundle concerns the sender or a destination of inner messages."""
     if event.c == inner.c:
         return True
-    if event.kind < _CONNECT:
+    if event.kind < _CONNECT or event.kind == _LINE:
         return False
     names = {name for item in items for name in item.to} or {event.c.rpartition("/")[0]}
     return any(name in names for item in ahead for name in item.to)

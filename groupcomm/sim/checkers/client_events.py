@@ -110,7 +110,7 @@ class ClientEvents:
         client = self._client(event)
         if client is None:
             return
-        if event.what in ("join", "read", "leave"):
+        if event.what in ("join", "read", "leave", "line"):
             if self._is_new(client, event):
                 self._request(client, event)
             return
@@ -136,9 +136,10 @@ class ClientEvents:
             self._report.add("L5", f"{client} is refused, and no session has its name", event)
 
     def _request(self, client: ClientRecord, event: Ask) -> None:
-        item = Item(client, event.m, _AGREED, (event.group,))
+        item = Item(client, event.m, _AGREED, (event.group,) if event.group else ())
         item.is_request = True
-        item.joins = event.what != "leave"
+        client.has_line |= event.what == "line"
+        item.joins = event.what in ("join", "read")
         item.reads = event.what == "read"
         item.needs_quorum = event.needs_quorum
         self._state.remember(item)

@@ -276,7 +276,8 @@ class Delivery:
 
     def _check_item(self, item: Item, event: Quiet) -> None:
         cut = item.accepted < item.count
-        if item.level >= _RELIABLE and not cut and not item.at_home:
+        lacks = item.level >= _RELIABLE and not cut and not item.at_home
+        if lacks and not _may_be_dropped(item):
             self._report.add("R", f"{item} is not released at its home", event)
         if item.sender.ended:
             return
@@ -284,6 +285,16 @@ class Delivery:
             self._report.add("L5", f"the sender of {item} never learns its position", event)
         if item.joins and not item.answered:
             self._report.add("L5", f"{item.sender} never learns that it has joined", event)
+
+
+def _may_be_dropped(item: Item) -> bool:
+    """Return whether its daemon may have dropped what it had accepted, as the view was over and
+    lines did not go on in the next one."""
+    sender = item.sender
+    home = sender.home
+    if not (sender.has_line and sender.ended) or home is None or home.stay is None:
+        return False
+    return item.accepted_in is not home.stay.view
 
 
 def _had(item: Item, client: ClientRecord) -> bool:

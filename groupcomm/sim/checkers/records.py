@@ -32,21 +32,23 @@ _READING: Final = "\0"
 
 @attrs.define(eq=False, repr=False)
 class Item:
-    """A message, or a request to join or leave: everything that takes a number of a session.
+    """A message, or a request to join, to leave, or for a line: all that takes a number of a
+    session.
 
     Attributes:
         sender: the identity of the client that sent it.
         number: its number in the sender's session.
         level: its level as an int; AGREED for requests.
-        to: its destinations; the group of a request.
+        to: its destinations; the group of a request, none of one for a line.
         digest: the digest of type and data.
         discard: whether SELF_DISCARD is set.
         ordered: whether the sender waits for its position.
-        is_request: whether it is a join or leave.
+        is_request: whether it is none of the messages.
         joins: whether it is a join, with views or without.
         reads: whether it is a join without views.
         needs_quorum: whether it is one so that its group pauses without a quorum.
         accepted: the number of times that its daemon has accepted it: once for each fragment.
+        accepted_in: the view that its daemon was in when it did so last.
         count: the number of its fragments, as the first released one of them says.
         rank: its place among the accepted items of its sender at FIFO or above.
         targets: the client behind each private name; None for a name without a client.
@@ -94,6 +96,7 @@ class Item:
     reads: bool = False
     needs_quorum: bool = False
     accepted: int = 0
+    accepted_in: "ViewRecord | None" = None
     count: int = 1
     rank: int = -1
     targets: "dict[str, ClientRecord | None] | None" = None
@@ -149,6 +152,7 @@ class ClientRecord:
             part.
         sent: its items by number, except forgotten ones.
         unsent: numbers released before they were used (D1), and the positions of these releases.
+        has_line: whether it has asked to go on with a line.
         forgotten: the highest number of a forgotten item.
         ranks: the number of accepted items at FIFO or above.
         positioned: numbers and positions of its latest messages that are released at its daemon,
@@ -195,6 +199,7 @@ class ClientRecord:
     stages: "deque[tuple[bool, ViewPart]]" = attrs.field(factory=deque)
     sent: dict[int, Item] = attrs.field(factory=dict)
     unsent: dict[int, Position] = attrs.field(factory=dict)
+    has_line: bool = False
     forgotten: int = -1
     ranks: int = 0
     positioned: list[tuple[int, Position]] = attrs.field(factory=list)

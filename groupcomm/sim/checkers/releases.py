@@ -22,6 +22,7 @@ from groupcomm.trace.events import Release
 _FIFO, _AGREED, _SAFE = 2, 4, 5
 _MESSAGES, _FRAGMENT, _CONNECT = range(3)
 _SESSION = (_CONNECT, 5)  # 5: disconnect
+_LINE = 14
 
 
 @attrs.define(eq=False, repr=False)
@@ -52,7 +53,7 @@ class Releases:
         if client.home is None and not state.plain:
             self._settle(client, stay)
         items: Sequence[Item] = ()
-        if event.kind not in _SESSION and not event.group:
+        if not _is_of_daemon(event):
             items = self._items(client, event, stay)
         if event.level == 0:
             self._release_unreliable(event, stay, items)
@@ -129,7 +130,8 @@ class Releases:
                 item.released += 1
                 item.at_home |= item.sender.home is stay.process
                 self._sender_order.released(stay, item, event)
-                self._tables.changed(stay, client, item.to[0], event, reads=item.reads)
+                if item.to and kind != _LINE:
+                    self._tables.changed(stay, client, item.to[0], event, reads=item.reads)
 
     def _release_message(self, item: Item, index: int, stay: Stay, event: Release) -> None:
         position = (stay.view.order, event.time, event.ring, event.bundle, index)
@@ -190,3 +192,9 @@ class Releases:
         self._tables.disconnected(stay, client, event)
         if client.home is stay.process:
             self._delivery.end(client)
+
+
+def _is_of_daemon(event: Release) -> bool:
+    """Return whether a daemon has made a bundle for its client, so that it has no number."""
+    own_line = event.kind == _LINE and not event.first
+    return event.kind in _SESSION or bool(event.group) or own_line

@@ -160,6 +160,16 @@ class SimulatedClient:
         self.flush()
         return number
 
+    def go_on_with(self, line: bytes) -> None:
+        """Ask to go on with a line; a LineGranted comes as an event, and no message before it."""
+        self._session.go_on_with(line)
+        self._trace.requested("line", number=self._session.last_number)
+        self.flush()
+
+    def count_from(self, number: int) -> None:
+        """Give the next message of the line the number behind this one."""
+        self._session.count_from(number)
+
     def disconnect(self) -> None:
         """End the session in order: messages that were sent before are still delivered."""
         self._session.close()

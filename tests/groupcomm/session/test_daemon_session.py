@@ -215,6 +215,18 @@ def test_numbers_rise_by_one_from_wherever_they_start(first: int) -> None:
             daemon.receive(bundle_frame(message=wrong))
 
 
+def test_numbers_behind_a_line_may_have_gaps_and_rise() -> None:
+    daemon = Pair().daemon
+    join = bundle_frame(BundleKind.JOIN, message=1)
+    line = encode_body(BundleKind.LINE, AGREED, 0, 2, (), bytes(16))
+    begun = join + encode_bundle_head(len(line), False) + line
+    stream = begun + bundle_frame(message=2**32 + 7, count=3) + bundle_frame(message=2**32 + 20)
+    assert len(daemon.receive(stream)) == 4
+    for wrong in (1, 2**32 + 9, 2**32 + 20):
+        with pytest.raises(SessionError, match=f"message {wrong} follows {2**32 + 20}"):
+            daemon.receive(bundle_frame(message=wrong))
+
+
 @pytest.mark.parametrize(
     "intruder",
     [

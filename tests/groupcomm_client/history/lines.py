@@ -25,11 +25,12 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.cluster.clients import SimulatedClient
-from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.cluster import Cluster, ignore
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.partitions import draw_partition
 from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
+from groupcomm.trace.recorders import RecordEvent
 from groupcomm_archive.archive import (
     Archive,
     EndChannel,
@@ -418,10 +419,11 @@ class Lines:
         *,
         loss: float = 0.0,
         settings: Settings | None = None,
+        record: RecordEvent = ignore,
     ) -> None:
         self.rng: Random = random_for(seed, "lines")
         settings = settings or plain_settings(daemons=daemons, seed=seed, faults=Faults(loss=loss))
-        self.cluster = Cluster(settings, start=False)
+        self.cluster = Cluster(settings, record, start=False)
         self.cluster.start(form=not settings.faults.cold_s)
         self.stores = [Store() for _ in range(archives)]
         self.observers: list[Observer] = []

@@ -14,6 +14,7 @@ from tests.verification.generators.records import (
     FRAGMENT,
     JOIN,
     LEAVE,
+    LINE,
     MESSAGES,
     Bundle,
     Log,
@@ -85,6 +86,8 @@ class Programs:
             self.log.add(Ask(self.log.tick(), program.session.identity, "disconnect", "", 0))
         elif lot < 0.2 or not program.asked:
             self._join_or_leave(program)
+        elif lot < 0.21:
+            self._request(program, LINE, "line", "")
         else:
             for _ in range(self._rng.choice((1, 1, 2, 4))):
                 self._send(program)
@@ -110,9 +113,11 @@ class Programs:
         if kind == LEAVE:
             program.inside.remove(group)
         program.asked.add(group)
+        self._request(program, kind, "join" if kind == JOIN else "leave", group)
+
+    def _request(self, program: Program, kind: int, what: str, group: str) -> None:
         program.number += 1
         program.up.append((kind, group, program.number))
-        what = "join" if kind == JOIN else "leave"
         self.log.add(Ask(self.log.tick(), program.session.identity, what, group, program.number))
 
     def _send(self, program: Program) -> None:
@@ -167,6 +172,8 @@ class Programs:
             else:
                 self._record_accept(session, number, number)
             self._queue(session, kind, group, number)
+            if kind == LINE:  # its daemon orders another one, without a number
+                self._queue(session, kind, group, 0)
         elif request.parts > 1:
             self._accept_fragment(program, request)
         else:

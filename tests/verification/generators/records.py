@@ -6,6 +6,7 @@ from groupcomm.trace.events import TraceEvent
 
 RELIABLE, FIFO, CAUSAL, AGREED, SAFE = 1, 2, 3, 4, 5
 MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)
+LINE = 14
 
 Place = tuple[int, int, int]
 LATER = 0
@@ -125,7 +126,7 @@ class Bundle:
 
 
 Request = Sent | tuple[int, str, int]
-"""A message, or (kind, group, number) of a join or leave, or (DISCONNECT, "", 0)."""
+"""A message, or (kind, group, number) of a join, leave or line, or (DISCONNECT, "", 0)."""
 
 
 class Program:

@@ -9,6 +9,7 @@ from tests.verification.generators.records import (
     FRAGMENT,
     JOIN,
     LATER,
+    LINE,
     Bundle,
     Log,
     Place,
@@ -108,7 +109,7 @@ class AbstractSessions:
             self._stays[session] = (bundle.key, NEVER)
             if session.home == self._identity:
                 session.down.append(None)  # the welcome, which leaves no trace
-        elif session in self.gone:
+        elif session in self.gone or bundle.kind == LINE:
             return
         elif bundle.kind == DISCONNECT:
             self._disconnect(bundle)

@@ -238,7 +238,7 @@ CLIENT_MUTATIONS: Final[dict[str, Mutation]] = {
     "ordered early": earlier(Order),
     "ordered lost": drop(Order),
     "ordered misplaced": alter(Order, _other_position),
-    "request repeated": repeat(Ask, lambda ask: ask.what in ("join", "leave")),
+    "request repeated": repeat(Ask, lambda ask: ask.what in ("join", "leave", "line")),
     "self delivery lost": lost_self_delivery,
     "send after goodbye": send_after_goodbye,
     "send late": later(Send, _agreed),

@@ -16,10 +16,9 @@ from tests.verification.reference.stages import Stages
 from tests.verification.reference.tables import Tables
 from tests.verification.reference.terms import (
     AGREED,
-    CONNECT,
-    DISCONNECT,
     Name,
     daemon_of,
+    has_numbers,
     name_of,
     private_name,
 )
@@ -250,7 +249,7 @@ class Deliveries:
         """Check D8, and D1 for the items that daemons accept and release."""
         for released in [*self.facts.everywhere(), *self.facts.repeated]:
             event = released.event
-            if event.kind not in (CONNECT, DISCONNECT):
+            if has_numbers(event):
                 for number in range(event.first, event.last + 1):
                     self._check_released((event.c, number), released)
         for index, accept in self.facts.all(Accept):

@@ -18,6 +18,7 @@ from tests.verification.reference.terms import (
     Place,
     Position,
     daemon_of,
+    has_numbers,
     name_of,
     order_of,
 )
@@ -154,7 +155,7 @@ class Facts:
     def _find_items(self) -> None:
         for index, event in self.live:
             if isinstance(event, Send) or (
-                isinstance(event, Ask) and event.what in ("join", "read", "leave")
+                isinstance(event, Ask) and event.what in ("join", "read", "leave", "line")
             ):
                 if (event.c, event.m) in self.sent:
                     self.reused.append(index)
@@ -180,7 +181,7 @@ class Facts:
     def to(self, name: Name) -> tuple[str, ...]:
         """Return an item's destinations."""
         item = self.item(name)
-        return item.to if isinstance(item, Send) else (item.group,)
+        return item.to if isinstance(item, Send) else (item.group,) if item.group else ()
 
     def reads(self, name: Name) -> bool:
         """Return whether an item is a join without views."""
@@ -238,7 +239,7 @@ class Facts:
         event = released.event
         if event.c != name[0] or not event.first <= name[1] <= event.last:
             return False
-        return self.sent[name] < released.index and event.kind not in (CONNECT, DISCONNECT)
+        return self.sent[name] < released.index and has_numbers(event)
 
     def parts(self, name: Name, process: str) -> list[Released]:
         """Return the Releases of an item at a process, several if it is in fragments."""

@@ -69,11 +69,18 @@ class Missing:
             if home is None or home not in self.views.core or facts.level(name) < RELIABLE:
                 continue
             if facts.released(name, home) is None and not facts.is_cut(name):
-                self.found.add("R")
+                self.found |= set() if self._may_be_dropped(name, home) else {"R"}
         last = {p: self.views.view(p, end) for p in self.views.core}
         bundles = {p: {r.bundle for r in facts.of(p, last[p])} for p in last}
         if any(bundles[p] != bundles[q] for p in last for q in last if last[p] == last[q]):
             self.found.add("R")
+
+    def _may_be_dropped(self, name: Name, home: str) -> bool:
+        """Return whether an item is of a session with a line that has ended, of an earlier view."""
+        asked = [e.c for _, e in self.facts.all(Ask) if e.what == "line"]
+        last, end = self.facts.accepted[name][-1], self.facts.end
+        is_earlier = self.views.view(home, last) != self.views.view(home, end)
+        return name[0] in asked and self.facts.ended_at(name[0]) is not None and is_earlier
 
     def _check_answers(self) -> None:
         """Check L5, for items and views."""

@@ -12,10 +12,12 @@ from tests.verification.reference.terms import (
     CONNECT,
     DISCONNECT,
     FIFO,
+    LINE,
     NO_VIEW,
     RELIABLE,
     Name,
     Position,
+    has_numbers,
     order_of,
     told_position,
 )
@@ -183,7 +185,7 @@ class Orders:
     def _names_of(self, released: Released) -> list[Name]:
         """Return the messages or requests in a bundle that were sent before."""
         event = released.event
-        if event.kind in (CONNECT, DISCONNECT):
+        if not has_numbers(event):
             return []
         names = [(event.c, number) for number in range(event.first, event.last + 1)]
         return [n for n in names if self.facts.sent.get(n, released.index) < released.index]
@@ -193,7 +195,7 @@ class Orders:
         event = released.event
         if event.c == inner.event.c:
             return True
-        if event.kind < CONNECT:
+        if event.kind < CONNECT or event.kind == LINE:
             return False
         facts = self.facts
         names = {to for name in self._names_of(released) for to in facts.to(name)}
@@ -359,7 +361,7 @@ def _keys_of(released: Released) -> list[tuple[object, object]]:
     found: list[tuple[object, object]] = [(released.bundle, content)]
     if e.kind in (CONNECT, DISCONNECT):
         found.append(((e.c, e.kind), released.position()))
-    elif e.index == e.count - 1:
+    elif has_numbers(e) and e.index == e.count - 1:
         numbers = range(e.first, e.last + 1)
         found += [((e.c, "item", n), released.position(n - e.first)) for n in numbers]
     return found

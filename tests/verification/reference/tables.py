@@ -53,6 +53,8 @@ class Table:
             self._change(event.group, client, LEAVE, reads=False)
         elif facts.sent.get((client, event.first), index) < index:
             item = (client, event.first)
+            if not facts.to(item):
+                return
             self._change(facts.to(item)[0], client, event.kind, reads=facts.reads(item))
 
     def _change(self, group: str, client: str, kind: int, *, reads: bool) -> None:

@@ -1,9 +1,10 @@
 """Small terms that need no trace."""
 
-from groupcomm.trace.events import view_order
+from groupcomm.trace.events import Release, view_order
 
 RELIABLE, FIFO, CAUSAL, AGREED, SAFE = 1, 2, 3, 4, 5
 MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)
+LINE = 14
 
 NO_VIEW = ""
 
@@ -38,3 +39,8 @@ def order_of(view: str) -> tuple[int, str, int]:
 def told_position(pos: tuple[str, int, int, int, int]) -> Position:
     """Return a position that a client was told."""
     return (order_of(pos[0]), *pos[1:])
+
+
+def has_numbers(event: Release) -> bool:
+    """Return whether a bundle holds what a client has sent or asked for, with its numbers."""
+    return event.kind not in (CONNECT, DISCONNECT) and (event.kind != LINE or event.first > 0)
