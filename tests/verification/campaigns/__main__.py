@@ -72,7 +72,7 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "differing_files": ("--seconds 60",),
     "slow_disk": ("",),
     "busy_starts": ("--rounds 100",),
-    "drains": ("--rounds 60",),
+    "drains": ("--rounds 60", "--rounds 30 --once --sites"),
     "exactly_once": ("--kills 100",),
     "growing": ("--rate 1000 --kills 20",),
     "rolling_upgrade": ("--rounds 3",),

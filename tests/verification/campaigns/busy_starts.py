@@ -30,9 +30,9 @@ from groupcomm.level import ServiceLevel
 from groupcomm.trace.events import Boot, Conf, TraceEvent
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
-from tests.verification.campaigns.chaos.stage import read_event
 from tests.verification.campaigns.programs import until
 from tests.verification.campaigns.runner import Found, campaign, option
+from tests.verification.campaigns.traces import read_event
 
 BURNER: Final = Path(__file__).with_name("burner.py")
 GROUP: Final = "g"

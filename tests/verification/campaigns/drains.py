@@ -2,16 +2,15 @@
 
     python -m tests.verification.campaigns drains --rounds 30
     python -m tests.verification.campaigns drains --rounds 30 --once
+    python -m tests.verification.campaigns drains --rounds 30 --once --sites
 
 Readers at all daemons stay until their daemon is drained. For each sender a reader must get its
 AGREED messages without a gap, once, in their order; no move may leave a message in doubt. With
-``--once`` senders have ``exactly_once``, and every third daemon is killed in place of a drain.
-Besides, without it, the checkers verify the traces of all daemons and sessions: they do not know
-lines yet. Ends with one line of JSON.
+``--once`` senders have ``exactly_once``, send at all levels from FIFO on, and some daemons are
+killed in place of a drain. With ``--sites`` there are three of two, two and one daemons. The
+checkers verify the traces of all daemons and sessions. Ends with one line of JSON.
 """
 
-import subprocess
-import sys
 import tempfile
 import time
 from argparse import Namespace
@@ -24,13 +23,20 @@ import attrs
 import trio
 
 from groupcomm.errors import GroupCommError, SessionEnded
+from groupcomm.host.trace_file import TraceFile
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, ConnectOptions, Reconnected, connect
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.verification.campaigns.programs import until
 from tests.verification.campaigns.runner import Found, campaign, option
+from tests.verification.campaigns.traces import check, note_kill
 
-DAEMONS: Final = "abc"
+SITE: Final = {"main": "abc"}
+SITES: Final = {"x": "ab", "y": "cd", "z": "e"}
+KILLED: Final = "ce"
+"""The daemons that are killed in place of a drain, with ``--once``."""
+
+LEVELS: Final = tuple(level for level in ServiceLevel if level >= ServiceLevel.FIFO)
 GROUP: Final = "g"
 WITHIN_S: Final = 20.0
 
@@ -68,12 +74,16 @@ class Campaign:
         cluster: the daemons.
         traces: the folder of all traces.
         options: `programs`, `rounds` and `rate`.
+
+    Attributes:
+        trace: the trace of the kills.
     """
 
     def __init__(self, cluster: LocalCluster, traces: Path, options: Namespace) -> None:
-        self._cluster = cluster
+        self._cluster, self._names = cluster, list(cluster.daemons)
         self._options = options
-        self._traced = ConnectOptions(trace=traces)
+        self._traces, self._traced = traces, ConnectOptions(trace=traces)
+        self.trace = TraceFile(traces / "harness.jsonl")
         self._readers: dict[str, Reader] = {}
         self._over = False
         self.figures = Figures()
@@ -81,13 +91,13 @@ class Campaign:
     async def run(self) -> None:
         """All rounds; then wait until readers have everything."""
         async with trio.open_nursery() as nursery:
-            for name in DAEMONS:
+            for name in self._names:
                 await nursery.start(self._read, name)
             for number in range(self._options.programs):
-                nursery.start_soon(self._send, f"u{number}", DAEMONS[number % len(DAEMONS)])
+                nursery.start_soon(self._send, f"u{number}", self._names[number % len(self._names)])
             for number in range(self._options.rounds):
                 await trio.sleep(0.5)
-                await self._round(DAEMONS[number % len(DAEMONS)], nursery)
+                await self._round(self._names[number % len(self._names)], nursery)
             self._over = True
             await until("all senders have ended", lambda: self._done)
             await until("readers have the last messages", self._have_all)
@@ -95,15 +105,16 @@ class Campaign:
 
     async def _round(self, name: str, nursery: trio.Nursery) -> None:
         """Drain a daemon, or kill it, and start it again."""
-        if self._options.once and name == DAEMONS[-1]:
+        if self._options.once and name in KILLED:
             self._cluster[name].kill()
             await self._cluster[name].ended()
+            note_kill(self.trace, self._traces, name)
         else:
             await self._drain(name)
-        others = "".join(each for each in DAEMONS if each != name)
+        others = [each for each in self._names if each != name]
         await self._cluster.settle(others)
         await self._cluster[name].start()
-        await self._cluster.settle(DAEMONS)
+        await self._cluster.settle(self._names)
         await nursery.start(self._read, name)
 
     async def _drain(self, name: str) -> None:
@@ -160,8 +171,8 @@ class Campaign:
 
     async def _send(self, user: str, first: str) -> None:
         """Send at a rate until the end, as one of two kinds: some also receive."""
-        at = DAEMONS.index(first)
-        names = DAEMONS[at:] + DAEMONS[:at]
+        at = self._names.index(first)
+        names = self._names[at:] + self._names[:at]
         addresses = ",".join(str(self._cluster[name].unix) for name in names)
         receives = int(user[1:]) % 2 == 1
         async with AsyncExitStack() as stack:
@@ -176,9 +187,8 @@ class Campaign:
             number = 0
             while not self._over:
                 begun = time.monotonic()
-                await connection.multicast(
-                    GROUP, f"{user} {number}".encode(), level=ServiceLevel.AGREED
-                )
+                level = LEVELS[number // 3 % len(LEVELS)] if once else ServiceLevel.AGREED
+                await connection.multicast(GROUP, f"{user} {number}".encode(), level=level)
                 waited_s = time.monotonic() - begun
                 self.figures.longest_wait_s = max(self.figures.longest_wait_s, waited_s)
                 number += 1
@@ -197,25 +207,21 @@ class Campaign:
                         self.figures.violations.append(f"not a move: {event}")
 
 
-def check(traces: Path) -> list[str]:
-    """Have the checkers verify the traces; return what is wrong."""
-    command = [sys.executable, "-m", "groupcomm_tools.cli", "check", str(traces), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [] if done.returncode == 0 else [f"check: {done.stdout[-500:]} {done.stderr[-1500:]}"]
-
-
 @campaign(
     option("rounds", 30, "drains"),
     option("programs", 20, "senders"),
     option("rate", 50.0, "messages a second of each"),
+    option("sites", False, "three sites of five daemons in place of one of three"),
     option("once", False, "senders with exactly_once, and kills among the drains"),
 )
 async def run(options: Namespace) -> Found:
     """Run it; return the results."""
     with tempfile.TemporaryDirectory(prefix="drains-") as folder:
         traces = Path(folder)
-        async with LocalCluster(DAEMONS, options=("--trace", folder)) as cluster:
-            await cluster.settle(DAEMONS)
+        sites = SITES if options.sites else SITE
+        names = "".join(sites.values())
+        async with LocalCluster(names, options=("--trace", folder), sites=sites) as cluster:
+            await cluster.settle(names)
             campaign = Campaign(cluster, traces, options)
             figures = campaign.figures
             try:
@@ -224,8 +230,8 @@ async def run(options: Namespace) -> Found:
                 figures.violations += map(str, errors.exceptions)
             for daemon in cluster.daemons.values():
                 await daemon.leave()
-        if not options.once:
-            figures.violations += check(traces)
+            campaign.trace.close()
+        figures.violations += check(traces)
     return {
         "drains": len(figures.drains_s),
         "sent": sum(figures.sent.values()),

@@ -38,6 +38,7 @@ from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import DidNotHappen, bounded, until
 from tests.verification.campaigns.releases import HistoryMissing, Release, earlier_release
 from tests.verification.campaigns.runner import Found, NotHere, campaign, option
+from tests.verification.campaigns.traces import check
 
 PROGRAM: Final = Path(__file__).with_name("rolling_program.py")
 EARLIER: Final = "earlier"
@@ -54,9 +55,6 @@ READY_S: Final = 30.0
 
 REPORT_S: Final = 60.0
 """The time for a program to end: longer than it gives its last calls."""
-
-CHECK_S: Final = 120.0
-"""The time for the checkers."""
 
 _INCARNATION: Final = re.compile(rb'("[a-z0-9]+/[0-9]+)\.[0-9a-f]{8}(?=")')
 """The end of the identity of a start, as later releases have it in traces."""
@@ -292,7 +290,7 @@ def first_gap(numbers: Sequence[int]) -> int | None:
     return None
 
 
-def check(traces: Path) -> list[str]:
+def check_releases(traces: Path) -> list[str]:
     """Have the checkers verify the traces; return what is wrong.
 
     Earlier releases name a start of a daemon by its number alone; here no two starts of one have
@@ -300,12 +298,7 @@ def check(traces: Path) -> list[str]:
     """
     for path in traces.glob("*.jsonl"):
         path.write_bytes(_INCARNATION.sub(rb"\1", path.read_bytes()))
-    command = [sys.executable, "-m", "groupcomm_tools.cli", "check", str(traces), "--json"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CHECK_S)
-    except subprocess.TimeoutExpired:
-        return [f"after {CHECK_S:g} s the checkers have not verified the traces"]
-    return [] if done.returncode == 0 else [f"check: {done.stdout[-500:]} {done.stderr[-1500:]}"]
+    return check(traces)
 
 
 def summary(figures: Figures) -> dict[str, Any]:
@@ -359,7 +352,7 @@ async def roll(earlier: Release, folder: Path, options: Namespace) -> Figures:
                 await daemon.leave()
     finally:
         cluster.close()
-    upgrade.figures.violations += check(folder)
+    upgrade.figures.violations += check_releases(folder)
     return upgrade.figures
 
 

@@ -5,12 +5,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.host.trace_file import TraceFile, now_us
-from groupcomm.trace.events import Ask, Boot, Fail, Left, Quiet, TraceEvent, decode_event_untrusted
+from groupcomm.trace.events import Ask, Quiet
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcomm_tools.topology import Topology
@@ -18,20 +17,12 @@ from groupcommd.config.config_file import read_addresses
 from tests.verification.campaigns.chaos.hosts import Host, forget_clocks, make_hosts
 from tests.verification.campaigns.chaos.programs import Load, ProgramProcess
 from tests.verification.campaigns.consistency.programs import ObjectPrograms
+from tests.verification.campaigns.traces import note_kill
 
 PATIENCE_S: Final = 30.0
 LOOK_S: Final = 0.01
 QUIET_S: Final = 1.5
 """The silence after which programs have received all messages."""
-
-
-def read_event(line: bytes) -> TraceEvent | None:
-    """Return the event of a line; None if the line is cut off, as its daemon was killed."""
-    try:
-        found: TraceEvent = decode_event_untrusted(line)
-    except msgspec.MsgspecError:
-        return None
-    return found
 
 
 class DidNotConverge(GroupCommError):
@@ -143,29 +134,9 @@ class Stage:
 
     async def note_end(self, name: str) -> None:
         """Record the end of a daemon that has ended, and wait until its programs know."""
-        self._note_kill(name)
+        note_kill(self._trace, self._folder, name)
         forget_clocks([self.cluster[name].pid])
         await self.lost(name)
-
-    def _note_kill(self, name: str) -> None:
-        """Record the end of a daemon's process, unless the daemon did so itself."""
-        latest, identity = self._latest_trace(name)
-        last = latest.read_bytes().splitlines()[-1:]
-        if not (last and isinstance(read_event(last[0]), Fail | Left)):
-            self._trace.record(Fail(now_us(), identity))
-
-    def _latest_trace(self, name: str) -> tuple[Path, str]:
-        """Return the trace of a daemon's latest start, and the identity of that start.
-
-        Counts do not tell which start is the latest: an empty folder begins to count anew.
-        """
-        boots = {}
-        for path in self._folder.glob(f"daemon-{name}-*.jsonl"):
-            with path.open("rb") as file:
-                first = read_event(file.readline())
-            if isinstance(first, Boot):
-                boots[first.t] = path, first.p
-        return boots[max(boots)]
 
     async def leave(self, name: str) -> None:
         """Have a daemon leave in order.
@@ -176,7 +147,7 @@ class Stage:
         status = await self.cluster[name].leave()
         forget_clocks([self.cluster[name].pid])
         if status:
-            self._note_kill(name)
+            note_kill(self._trace, self._folder, name)
             raise DidNotConverge(f"{name} was to leave in order, and ended with status {status}")
 
     async def lost(self, name: str) -> None:

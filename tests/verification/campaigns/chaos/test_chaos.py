@@ -3,17 +3,17 @@
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from groupcomm.host.trace_file import TraceFile
 from groupcomm.trace.events import Boot, Fail, encode_event
 from groupcomm_tools.relay import Line
 from groupcomm_tools.topology import Topology
 from tests.verification.campaigns.chaos.sites import parts
-from tests.verification.campaigns.chaos.stage import Stage
 from tests.verification.campaigns.consistency import verdict
 from tests.verification.campaigns.runner import NotHere, figures_of, play
+from tests.verification.campaigns.traces import note_kill
 
 pytestmark = pytest.mark.verification
 
@@ -72,9 +72,8 @@ def test_an_end_that_a_daemon_has_recorded_itself_is_recorded_once(
     line = encode_event(Fail(7, "a/1.5a"))
     with (tmp_path / "daemon-a-1.5a.jsonl").open("ab") as file:
         file.write(line[: len(line) - cut])
-    nothing: Any = None
-    stage = Stage(nothing, nothing, tmp_path, "seed", Topology.of("a", 1, Line()))
-    stage._note_kill("a")
-    stage._trace.close()
+    trace = TraceFile(tmp_path / "harness.jsonl")
+    note_kill(trace, tmp_path, "a")
+    trace.close()
     found = (tmp_path / "harness.jsonl").read_bytes().splitlines()
     assert [json.loads(line)["p"] for line in found] == ["a/1.5a"] * recorded
