@@ -58,16 +58,19 @@ class LocalLines:
         self.stages: dict[int, Stage] = {}
         self.granted: list[tuple[int, int]] = []
 
-    def ask(self, session: DaemonSession) -> bool:
-        """Note that a session asks for a line; end it, and return False, if none may go on."""
+    def allows(self, session: DaemonSession, *, gives_up: bool) -> bool:
+        """Note that a session asks for a line, or gives it up; end it, and return False, if it may
+        not: a view in which no line goes on may have daemons that cannot read a LINE."""
         assert self._table is not None, "a session submits before any view"
         why_not = self._table.lines.why_not
-        if session.connection in self.stages:
+        if gives_up and session.connection not in self.stages:
+            self._end(session.connection, Code.ILLEGAL_MESSAGE, "a session gives up no line")
+        elif session.connection in self.stages and not gives_up:
             self._end(session.connection, Code.ILLEGAL_MESSAGE, "a session has one line")
         elif why_not:
             self._end(session.connection, Code.CONNECTION_CLOSED, f"no line may go on: {why_not}")
         else:
-            self.stages[session.connection] = Stage.ASKED
+            self.stages.setdefault(session.connection, Stage.ASKED)
             return True
         return False
 

@@ -412,7 +412,7 @@ class LocalSessions:
 
     def _submit(self, session: DaemonSession, request: Submit) -> None:
         bundle = request.bundle
-        if bundle.kind == _LINE and not bundle.flags and not self.lines.ask(session):
+        if bundle.kind == _LINE and not self.lines.allows(session, gives_up=bundle.flags > 0):
             return
         asks = self.access_control.restricts or bundle.kind > _FRAGMENT
         if (asks or session.refused == bundle.message) and not self._admits(session, bundle):

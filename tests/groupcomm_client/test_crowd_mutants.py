@@ -75,6 +75,12 @@ FINDERS: Final[dict[str, Callable[..., None]]] = {
     "any-table-is-trusted": (
         test_lines.test_a_table_that_a_majority_may_have_gone_beyond_is_not_trusted
     ),
+    "fragment-counts-as-a-message": (
+        test_lines.test_a_line_counts_whole_messages_of_its_holder_alone
+    ),
+    "table-outlives-earlier-releases": (
+        test_lines.test_daemons_of_an_earlier_release_keep_no_table
+    ),
     "granted-before-all-hold-it": (
         local_lines.test_a_session_is_told_once_all_daemons_hold_what_came_before
     ),
@@ -88,7 +94,7 @@ FINDERS: Final[dict[str, Callable[..., None]]] = {
 """The tests that find what no crowd does, by mutant; some take a folder."""
 
 FOUND_BY_CROWD: Final = re.compile(
-    r"(history|cursors|digests|compaction|work|mutex|lines|spread): \d+ \| [a-zA-Z0-9 ]+"
+    r"(history|cursors|digests|compaction|work|mutex|lines|upgrades|spread): \d+ \| [a-zA-Z0-9 ]+"
 )
 
 

@@ -9,6 +9,7 @@ from tests.groupcomm_client.senders import (
     play_parted,
     play_with_one_that_stays,
 )
+from tests.groupcomm_client.upgraded_senders import play_mixed, play_upgrade
 
 
 def seeds(short: int, upto: int) -> list[object]:
@@ -36,6 +37,16 @@ def test_each_message_is_on_the_line_once_through_partitions(seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(1, 40))
 def test_each_message_comes_once_under_all_faults(seed: int) -> None:
     play(seed)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 40))
+def test_each_message_comes_once_in_an_upgrade(seed: int) -> None:
+    play_upgrade(seed)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 40))
+def test_each_message_comes_once_where_releases_go_to_and_fro(seed: int) -> None:
+    play_mixed(seed)
 
 
 def test_what_nobody_can_know_is_in_doubt() -> None:

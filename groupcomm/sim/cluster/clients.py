@@ -163,6 +163,14 @@ class SimulatedClient:
     def go_on_with(self, line: bytes) -> None:
         """Ask to go on with a line; a LineGranted comes as an event, and no message before it."""
         self._session.go_on_with(line)
+        self._note_line()
+
+    def give_up(self, line: bytes) -> None:
+        """Say that the line is needed no more."""
+        self._session.give_up(line)
+        self._note_line()
+
+    def _note_line(self) -> None:
         self._trace.requested("line", number=self._session.last_number)
         self.flush()
 

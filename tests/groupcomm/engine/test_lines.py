@@ -50,7 +50,7 @@ class Told:
         session = DaemonSession(connection, limits=SessionLimits())
         member = MemberId(f"#u{connection}#a", connection)
         self.table.connect(0, member, "")
-        assert self.lines.ask(session)
+        assert self.lines.allows(session, gives_up=False)
         self.lines.claimed(connection)
         if self.table.lines.claim(L, (0, connection), member) is None:
             self.lines.grant(connection, 10 * connection)
@@ -93,7 +93,8 @@ def test_without_a_majority_sessions_with_lines_end_and_none_begins() -> None:
     told.begin(majority=True)
     told.connect(1)
     assert told.begin(majority=False) == {1}
-    assert not told.lines.ask(DaemonSession(2, limits=SessionLimits()))
+    other = DaemonSession(2, limits=SessionLimits())
+    assert not told.lines.allows(other, gives_up=False)
     assert ["no majority" in reason for reason in told.ended] == [True, True]
 
 
@@ -101,5 +102,15 @@ def test_a_session_has_one_line() -> None:
     told = Told()
     told.begin(majority=True)
     session = told.connect(1)
-    assert not told.lines.ask(session)
+    assert not told.lines.allows(session, gives_up=False)
     assert told.ended == ["a session has one line"]
+
+
+def test_only_a_line_that_a_session_has_is_given_up() -> None:
+    """In a view in which no line goes on there may be daemons that could not read that."""
+    told = Told()
+    told.begin(majority=False)
+    assert not told.lines.allows(DaemonSession(2, limits=SessionLimits()), gives_up=True)
+    assert told.ended == ["a session gives up no line"]
+    told.begin(majority=True)
+    assert told.lines.allows(told.connect(1), gives_up=True)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -411,6 +411,8 @@ class Keeping(Program):
 class Lines:
     """A cluster with observers, archives and subscriptions, and what happens to them."""
 
+    CLUSTER: ClassVar[type[Cluster]] = Cluster
+
     def __init__(
         self,
         seed: int,
@@ -423,7 +425,7 @@ class Lines:
     ) -> None:
         self.rng: Random = random_for(seed, "lines")
         settings = settings or plain_settings(daemons=daemons, seed=seed, faults=Faults(loss=loss))
-        self.cluster = Cluster(settings, record, start=False)
+        self.cluster = self.CLUSTER(settings, record, start=False)
         self.cluster.start(form=not settings.faults.cold_s)
         self.stores = [Store() for _ in range(archives)]
         self.observers: list[Observer] = []

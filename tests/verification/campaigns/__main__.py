@@ -55,6 +55,8 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
         "--seeds 1:200 --crowd cursors",
         "--seeds 1:200 --crowd channels",
         "--seeds 1:200 --crowd spread",
+        "--seeds 1:500 --crowd lines",
+        "--seeds 1:200 --crowd upgrades",
     ),
     "recorder": ("--kills 50",),
     "history": ("--rounds 40",),

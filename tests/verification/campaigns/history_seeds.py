@@ -6,6 +6,7 @@
     python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd channels
     python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd spread
     python -m tests.verification.campaigns history_seeds --seeds 1:1000 --crowd lines
+    python -m tests.verification.campaigns history_seeds --seeds 1:200 --crowd upgrades
 
 All is in virtual time. A failure is printed at once, with the command that repeats it. Ends with
 a line of JSON.
@@ -20,7 +21,7 @@ from typing import Final, Protocol
 
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm_tools.terminal import say
-from tests.groupcomm_client import senders
+from tests.groupcomm_client import senders, upgraded_senders
 from tests.groupcomm_client.coordination import faulty_shop
 from tests.groupcomm_client.history import faulty, test_cursor_lines, test_lines
 from tests.groupcomm_client.history.lines import Lines
@@ -67,6 +68,7 @@ PLAYS: Final[dict[str, Callable[[int, str, float, str], Crowd]]] = {
     "history": faulty.play,
     "work": faulty_shop.play,
     "lines": lambda seed, faults, duration_s, _programs: senders.play(seed, faults, duration_s),
+    "upgrades": lambda seed, _faults, _duration_s, _programs: upgraded_senders.play_one_way(seed),
     "cursors": lambda seed, _faults, duration_s, _programs: Played(
         test_cursor_lines.played(seed, test_cursor_lines.ALL, duration_s)
     ),

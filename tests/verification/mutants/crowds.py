@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from tests.groupcomm_client import senders
+from tests.groupcomm_client import senders, upgraded_senders
 from tests.groupcomm_client.coordination import arena, faulty_shop
 from tests.groupcomm_client.history import (
     faulty,
@@ -33,6 +33,7 @@ PLAYS: Final[dict[str, Callable[[int], object]]] = {
     "work": faulty_shop.play,
     "mutex": arena.play,
     "lines": senders.play_one_way,
+    "upgrades": upgraded_senders.play_one_way,
     "spread": simulated.play,
 }
 """Run one seed of a crowd; raise AssertionError for what does not hold."""
@@ -45,6 +46,7 @@ CROWDS: Final[tuple[tuple[str, tuple[Mutant, ...]], ...]] = (
     ("work", work.BUGS),
     ("mutex", coordination.BUGS),
     ("lines", lines.BUGS),
+    ("upgrades", lines.UPGRADE_BUGS),
     ("spread", spread.BUGS),
 )
 

@@ -2,14 +2,18 @@
 
 from typing import Any
 
+import attrs
 import msgspec
 
+from groupcomm.config.versions import SPOKEN
+from groupcomm.config.view import View
 from groupcomm.engine.lines import LocalLines, Stage
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.events import LineGranted, MemberId
 from groupcomm.groups import lines as module
 from groupcomm.groups.lines import Key, LineRules, Lines
 from groupcomm.groups.table import GroupTable
+from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.bundle import Bundle
 from groupcomm_client.line import Line, Sent
 from tests.verification.mutants.mutant import Right, mutant
@@ -27,7 +31,7 @@ def line_is_granted_at_once(right: Right) -> Right:
         if line is None:
             return ends
         self.held = {each: other for each, other in self.held.items() if other is not line}
-        line.holder, line.next = member, None
+        line.holder, line.next, line.next_key = member, None, None
         self.held[key] = line
         return None
 
@@ -217,6 +221,42 @@ def sender_trusts_any_table(right: Right) -> Right:
     return begin
 
 
+# ---- daemons of an earlier release ----
+
+
+@mutant((Lines, "begin"))
+def lines_go_on_beside_earlier_releases(right: Right) -> Right:
+    """Lines go on in a view with a daemon of an earlier release."""
+
+    def begin(self: Lines, view: View, *args: Any) -> None:
+        right(self, attrs.evolve(view, versions=SPOKEN), *args)
+
+    return begin
+
+
+@mutant((Lines, "_clear"))
+def table_outlives_earlier_releases(right: Right) -> Right:
+    """A table of lines is kept through views in which other daemons cannot announce theirs."""
+
+    def clear(self: Lines, why_not: str) -> None:
+        if hasattr(self, "known"):
+            self.held, self._waiting, self.why_not = {}, {}, why_not
+        else:
+            right(self, why_not)
+
+    return clear
+
+
+@mutant((LocalLines, "allows"))
+def anybody_may_give_up_a_line(right: Right) -> Right:
+    """A session gives up a line that it has not, in any view."""
+
+    def allows(self: LocalLines, session: DaemonSession, *, gives_up: bool) -> bool:
+        return gives_up or bool(right(self, session, gives_up=gives_up))
+
+    return allows
+
+
 BUGS = (
     line_is_granted_at_once,
     last_number_is_forgotten_at_a_view,
@@ -235,4 +275,10 @@ BUGS = (
     sender_begins_behind_what_has_no_answer,
     sender_repeats_what_was_delivered,
     sender_trusts_any_table,
+)
+
+UPGRADE_BUGS = (
+    lines_go_on_beside_earlier_releases,
+    table_outlives_earlier_releases,
+    anybody_may_give_up_a_line,
 )
