@@ -8,7 +8,8 @@ in turn, and afterwards with the first one again. Programs of both releases are 
 daemons of both: they send at all reliable levels and move when their daemon stops. Checked: every
 view uses the version that all its members speak; no program gets an AGREED or SAFE message twice,
 out of order or with a gap while it stays; no move leaves a message in doubt; no daemon blames
-another one. The checkers verify the traces of all daemons and sessions. Every wait has an end, with
+another one. Besides, senders with exactly_once send once all daemons know lines, and not before.
+The checkers verify the traces of all daemons and sessions. Every wait has an end, with
 an error that says what has not happened; then all programs and daemons are ended. Ends with a line
 of JSON.
 """
@@ -37,8 +38,13 @@ from groupcomm_tools.local_cluster import ClusterError, LocalCluster, LocalDaemo
 from groupcomm_tools.terminal import say
 from tests.verification.campaigns.programs import DidNotHappen, bounded, until
 from tests.verification.campaigns.releases import HistoryMissing, Release, earlier_release
+from tests.verification.campaigns.rolling_senders import OnceSender
 from tests.verification.campaigns.runner import Found, NotHere, campaign, option
 from tests.verification.campaigns.traces import check
+
+GROUP: Final = "load"
+ONCE: Final = 3
+"""The senders with exactly_once."""
 
 PROGRAM: Final = Path(__file__).with_name("rolling_program.py")
 EARLIER: Final = "earlier"
@@ -79,6 +85,7 @@ class Figures:
         longest_step_s: the longest time for a step, from the drain to the view with all daemons.
         views: the number of views that daemons have logged.
         reports: the reports of the programs at their end.
+        once: the messages of the senders with exactly_once, and how often they were in doubt.
         violations: what must not be.
     """
 
@@ -86,6 +93,7 @@ class Figures:
     longest_step_s: float = 0.0
     views: int = 0
     reports: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    once: dict[str, int] = attrs.field(factory=dict)
     violations: list[str] = attrs.field(factory=list)
 
 
@@ -111,6 +119,7 @@ class RollingUpgrade:
         self._turns = both if options.first == EARLIER else both[::-1]
         self._running = dict.fromkeys(self._names, self._turns[0])
         self._over = trio.Event()
+        self.senders = [OnceSender(f"once{number}") for number in range(ONCE)]
         self.figures = Figures()
 
     async def run(self) -> None:
@@ -126,14 +135,21 @@ class RollingUpgrade:
         async with trio.open_nursery() as nursery:
             for number in range(self._options.programs):
                 await nursery.start(self._program, number)
-            for _ in range(self._options.rounds):
-                for release in (second, first):
-                    for name in self._names:
-                        await trio.sleep(CALM_S)
-                        await self._change(name, release)
+            async with trio.open_nursery() as senders:
+                for number, sender in enumerate(self.senders):
+                    where = (self._addresses(number), GROUP, self._traces, self._options.rate)
+                    senders.start_soon(sender.run, *where)
+                await self._check_senders()
+                for _ in range(self._options.rounds):
+                    for release in (second, first):
+                        for name in self._names:
+                            await self._change(name, release)
+                            await self._check_senders()
+                senders.cancel_scope.cancel()
             await trio.sleep(CALM_S)
             self._over.set()
         self._judge()
+        self._judge_senders()
 
     # ---- daemons ----
 
@@ -204,9 +220,7 @@ class RollingUpgrade:
     async def _program(self, number: int, *, task_status: trio.TaskStatus[None]) -> None:
         """Run a program of one of both releases until the end; note its report."""
         release = (self._earlier, LATER)[number % 2]
-        user, at = f"p{number}", number // 2 % len(self._names)
-        names = self._names[at:] + self._names[:at]
-        addresses = ",".join(str(self._cluster[name].unix) for name in names)
+        user, addresses = f"p{number}", self._addresses(number // 2)
         command = [release.python, "-I", str(PROGRAM), addresses, user, str(self._options.rate)]
         process = await trio.lowlevel.open_process(
             [*command, str(self._traces)],
@@ -228,6 +242,34 @@ class RollingUpgrade:
                     assert end is not None
                     await trio.aclose_forcefully(end)
                 await process.wait()
+
+    def _addresses(self, number: int) -> str:
+        """Return the addresses of all daemons, beginning with one of them."""
+        at = number % len(self._names)
+        names = self._names[at:] + self._names[:at]
+        return ",".join(str(self._cluster[name].unix) for name in names)
+
+    async def _check_senders(self) -> None:
+        """Wait until all send if all daemons have lines; else see that nobody sends."""
+        if self._earlier not in self._running.values():
+            for sender in self.senders:
+                await sender.until_it_sends()
+            return
+        await trio.sleep(CALM_S)
+        before = [sender.count for sender in self.senders]
+        await trio.sleep(CALM_S)
+        if before != [sender.count for sender in self.senders]:
+            text = "senders with exactly_once send beside daemons of the earlier release"
+            self.figures.violations.append(text)
+
+    def _judge_senders(self) -> None:
+        """Note what senders have sent, and whether they were told why they could not."""
+        doubts = sum(len(sender.doubts) for sender in self.senders)
+        self.figures.once = {"sent": sum(s.count for s in self.senders), "in_doubt": doubts}
+        told = {text for sender in self.senders for text in sender.told}
+        begins_earlier = self._turns[0] is self._earlier
+        if begins_earlier and not any("earlier release" in text for text in told):
+            self.figures.violations.append("no sender was told of the earlier release")
 
     async def _read_ready(self, process: trio.Process, user: str) -> None:
         assert process.stdout is not None
@@ -313,6 +355,7 @@ def summary(figures: Figures) -> dict[str, Any]:
         ),
         "moves": sum(report["moves"] for report in reports),
         "views": figures.views,
+        "once": figures.once,
         "longest_silent_s": max((report["silent_s"] for report in reports), default=0.0),
         "longest_step_s": round(figures.longest_step_s, 2),
         "violations": figures.violations,
