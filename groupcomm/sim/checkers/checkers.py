@@ -210,7 +210,7 @@ class Checkers:
                     self._report.add("D1", text, event)
                 continue
             item.accepted += 1
-            item.accepted_in = stay.view
+            item.accepted_in = stay.view if stay.complete else None
             if item.accepted == 1:
                 if item.level >= _FIFO:
                     self._sender_order.accepted(item)

@@ -288,8 +288,8 @@ class Delivery:
 
 
 def _may_be_dropped(item: Item) -> bool:
-    """Return whether its daemon may have dropped what it had accepted, as the view was over and
-    lines did not go on in the next one."""
+    """Return whether its daemon may have dropped what it had accepted, as the line did not go on
+    in the next view, once that was complete."""
     sender = item.sender
     home = sender.home
     if not (sender.has_line and sender.ended) or home is None or home.stay is None:

@@ -48,7 +48,7 @@ class Item:
         reads: whether it is a join without views.
         needs_quorum: whether it is one so that its group pauses without a quorum.
         accepted: the number of times that its daemon has accepted it: once for each fragment.
-        accepted_in: the view that its daemon was in when it did so last.
+        accepted_in: the view that was complete at its daemon when it did so last; None for none.
         count: the number of its fragments, as the first released one of them says.
         rank: its place among the accepted items of its sender at FIFO or above.
         targets: the client behind each private name; None for a name without a client.

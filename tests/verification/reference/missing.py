@@ -76,11 +76,12 @@ class Missing:
             self.found.add("R")
 
     def _may_be_dropped(self, name: Name, home: str) -> bool:
-        """Return whether an item is of a session with a line that has ended, of an earlier view."""
+        """Return whether an item is of a session with a line that has ended, and older than what
+        began with the present view."""
         asked = [e.c for _, e in self.facts.all(Ask) if e.what == "line"]
-        last, end = self.facts.accepted[name][-1], self.facts.end
-        is_earlier = self.views.view(home, last) != self.views.view(home, end)
-        return name[0] in asked and self.facts.ended_at(name[0]) is not None and is_earlier
+        completed = self.views.completed_at(home, self.views.view(home, self.facts.end))
+        is_older = completed is None or self.facts.accepted[name][-1] < completed
+        return name[0] in asked and self.facts.ended_at(name[0]) is not None and is_older
 
     def _check_answers(self) -> None:
         """Check L5, for items and views."""
