@@ -154,7 +154,7 @@ class ViewState:
             base=starts.stream,
             unreliable_base=starts.unreliable,
         )
-        self.delivery = self._make_delivery(parts, LineRules(majority, rosters))
+        self.delivery = self._make_delivery(parts, LineRules(majority, rosters[0]))
         self.streams = self.delivery.streams
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, self.delivery.reported

@@ -11,7 +11,7 @@ once the one before has ended in the agreed order, and is told the last number t
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Final, Protocol, TypeAlias
 
 import attrs
@@ -21,13 +21,18 @@ from msgspec import Meta
 from groupcomm.config.roster import Roster
 from groupcomm.config.versions import CARRIED, LINES
 from groupcomm.config.view import MAX_DAEMONS, View
+from groupcomm.config.votes import MAX_VOTES, Policy, Share, Standing, Votes
 from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
+from groupcomm.names import MAX_NAME_BYTES
 from groupcomm.wire.bundle import LINE_BYTES, Bundle, BundleKind
 from groupcomm.wire.membership import Name, Number
 
 MOST_LINES: Final = 4096
 """The most lines that a table has: with one more the one that has ended first is forgotten."""
+
+MOST_ROSTERS: Final = 8
+"""The rosters that a table keeps: with one more since lines went on last it is trusted no more."""
 
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
@@ -47,22 +52,56 @@ class Session(Protocol):
     id: MemberId
 
 
+_Votes: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_VOTES)]
 _Session: TypeAlias = tuple[Name, Number] | None
 _Id: TypeAlias = Annotated[bytes, Meta(min_length=LINE_BYTES, max_length=LINE_BYTES)]
 _Row: TypeAlias = tuple[_Id, Number, _Session, _Session]
+
+
+class Voters(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """Who could act by a roster, as tables of lines keep it.
+
+    `number`: that of the roster. `expected`: the number of daemons of which more than half may act;
+    0 if votes decide. `tie_breaker`: the daemon with which half of the votes may come to act; "" if
+    none may. `held`: the votes of each daemon.
+    """
+
+    number: Number
+    expected: Number
+    tie_breaker: Annotated[str, Meta(max_length=MAX_NAME_BYTES)]
+    held: Annotated[tuple[tuple[Name, _Votes], ...], Meta(max_length=MAX_DAEMONS)]
+
+    @classmethod
+    def of(cls, roster: Roster) -> "Voters":
+        """Return those of a roster."""
+        held = tuple((entry.name, entry.share.held) for entry in roster.entries)
+        tie_breaker = roster.policy.tie_breaker if roster.settled else ""
+        return cls(roster.number, roster.expected or 0, tie_breaker, held)
+
+    def others_may_act(self, names: Collection[str]) -> bool:
+        """Return whether the daemons besides these could act without them, or come to do so."""
+        votes = Votes(
+            shares={name: Share(votes=held, held=held) for name, held in self.held},
+            policy=Policy(tie_breaker=self.tie_breaker),
+            settled=bool(self.tie_breaker),
+            expected=self.expected or None,
+        )
+        others = [name for name, _ in self.held if name not in names]
+        return votes.standing(others) is not Standing.MINORITY
 
 
 class LineTable(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """A table of lines as one daemon announces it, for all that have come along with it.
 
     `direct`: whether lines went on in the last view of these daemons, so that they come from there
-    directly. For the others see `Lines`.
+    directly. `rosters` are `Lines.since`. For the others see `Lines`.
     """
 
     stamp: Number
     direct: bool
     table: Annotated[bytes, Meta(max_length=16)]
     forgotten: Number
+    rosters: Annotated[tuple[Voters, ...], Meta(max_length=MOST_ROSTERS)]
     vouchers: Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
     rows: Annotated[tuple[_Row, ...], Meta(max_length=MOST_LINES)]
 
@@ -73,23 +112,20 @@ _decode = msgspec.msgpack.Decoder(LineTable).decode
 
 @attrs.frozen
 class LineRules:
-    """What decides whether lines may go on in a view.
+    """What decides whether lines may go on in a view; all its daemons have the same.
 
     Attributes:
         majority: whether the daemons of the view may act for all; None if that is unknown.
-        rosters: those by which majorities may have counted since the last complete view.
+        roster: the roster of the view. What a daemon knows of later or earlier ones by itself does
+            not count here, as others may not know it; see `Lines.since`.
     """
 
     majority: bool | None = None
-    rosters: Sequence[Roster] = ()
+    roster: Roster | None = None
 
     def is_majority(self, names: Collection[str]) -> bool:
         """Return whether these daemons are a majority by themselves, in the roster of the view."""
-        return bool(self.rosters and self.rosters[0].has_majority(names))
-
-    def others_may_act(self, names: Collection[str]) -> bool:
-        """Return whether daemons besides these could have acted without them meanwhile."""
-        return any(roster.others_may_act(names) for roster in self.rosters)
+        return self.roster is not None and bool(self.roster.has_majority(names))
 
 
 NO_LINES: Final = LineRules()
@@ -127,6 +163,8 @@ class Lines:
         table: the key of the view in which this table began; another one knows nothing of it.
         forgotten: the number of lines that were forgotten as there were too many.
         vouchers: the starts of daemons that have been in a view in which lines went on.
+        since: the rosters of the views from then on, as far as they have begun here. By any of
+            them others may have acted meanwhile.
     """
 
     __slots__ = (
@@ -135,6 +173,7 @@ class Lines:
         "forgotten",
         "held",
         "known",
+        "since",
         "stamp",
         "table",
         "vouchers",
@@ -153,6 +192,7 @@ class Lines:
         self.stamp = self.forgotten = 0
         self.table = b""
         self.vouchers: frozenset[Start] = frozenset()
+        self.since: tuple[Voters, ...] = ()
 
     # ---- events of the order ----
 
@@ -232,9 +272,8 @@ class Lines:
         """Return the table as it is announced to daemons that come from elsewhere."""
         rows = tuple((i, e.last, _row_of(e.holder), _row_of(e.next)) for i, e in self.known.items())
         vouchers = tuple(sorted(self.vouchers))
-        return _encode(
-            LineTable(self.stamp, not self.why_not, self.table, self.forgotten, vouchers, rows)
-        )
+        head = (self.stamp, not self.why_not, self.table, self.forgotten, self.since)
+        return _encode(LineTable(*head, vouchers, rows))
 
     def begin(
         self,
@@ -268,12 +307,23 @@ class Lines:
             self.vouchers = frozenset()
         self.vouchers &= frozenset(starts)
         self.why_not = _why_not(rules.majority)
+        self._note_roster(rules.roster)
         if not self.why_not:
             vouch = [n for n, start in zip(names, starts, strict=True) if start in self.vouchers]
-            if not self.table or rules.others_may_act(vouch):
+            if not self.table or any(each.others_may_act(vouch) for each in self.since):
                 self.known, self.forgotten, self.table = {}, 0, view.key
             self.stamp, self.vouchers = view.id.counter, frozenset(starts)
+            self.since = self.since[-1:]
         self._find(sessions)
+
+    def _note_roster(self, roster: Roster | None) -> None:
+        """Note the roster of the view that begins; with too many the table is trusted no more."""
+        if roster is None:
+            return
+        voters = Voters.of(roster)
+        self.since = (*(each for each in self.since if each != voters), voters)
+        if len(self.since) > MOST_ROSTERS:
+            self.known, self.forgotten, self.table, self.since = {}, 0, b"", (voters,)
 
     def _adopt(self, tables: list[LineTable], leading: LineTable | None) -> None:
         """Take over the latest table; of several that are equally late that of those who come from
@@ -282,9 +332,10 @@ class Lines:
         self.stamp = max((each.stamp for each in tables), default=0)
         latest = [each for each in tables if each.stamp == self.stamp]
         latest = [each for each in latest if each.direct] or latest
-        self.known, self.table, self.forgotten = {}, b"", 0
+        self.known, self.table, self.forgotten, self.since = {}, b"", 0, ()
         if not latest:
             return
+        self.since = _since(latest, tables)
         first = leading if leading in latest else latest[0]
         self.table = first.table
         self.forgotten = max(each.forgotten for each in latest)
@@ -316,6 +367,13 @@ class Lines:
                 self.held[holder] = line
             elif line.holder is not None:
                 self._pass_on(line)
+
+
+def _since(latest: list[LineTable], tables: list[LineTable]) -> tuple[Voters, ...]:
+    """Return the rosters by which others may have acted since the latest tables."""
+    first = min((each.number for table in latest for each in table.rosters), default=0)
+    every = {each for table in tables for each in table.rosters if each.number >= first}
+    return tuple(sorted(every, key=_encode))
 
 
 def _row_of(member: MemberId | None) -> tuple[str, int] | None:

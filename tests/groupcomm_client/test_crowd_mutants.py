@@ -81,6 +81,9 @@ FINDERS: Final[dict[str, Callable[..., None]]] = {
     "table-outlives-earlier-releases": (
         test_lines.test_daemons_of_an_earlier_release_keep_no_table
     ),
+    "rosters-without-lines-do-not-count": (
+        test_lines.test_what_others_may_have_done_by_a_roster_in_between_counts
+    ),
     "granted-before-all-hold-it": (
         local_lines.test_a_session_is_told_once_all_daemons_hold_what_came_before
     ),

@@ -41,8 +41,8 @@ class Told:
         view = View(
             id=ViewId(self.counter, "a", 1), daemons=(start,), rings=((0,),), versions=SPOKEN
         )
-        rosters = (Roster(entries=(RosterEntry(name="a", site="s"),)),)
-        self.table.lines.begin(view, LineRules(majority, rosters), [], self.table.names)
+        roster = Roster(entries=(RosterEntry(name="a", site="s"),))
+        self.table.lines.begin(view, LineRules(majority, roster), [], self.table.names)
         return self.lines.begin(self.table)
 
     def connect(self, connection: int) -> DaemonSession:

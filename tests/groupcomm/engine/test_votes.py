@@ -34,6 +34,13 @@ def acts(cluster: Cluster, name: str) -> bool:
     return state is not None and bool(state.majority)
 
 
+def table(cluster: Cluster, name: str) -> bytes:
+    """Return which table of lines a daemon uses."""
+    state = cluster.cores[name].view_state
+    assert state is not None
+    return state.delivery.groups.table.lines.table
+
+
 def held(cluster: Cluster, name: str) -> dict[str, int]:
     """Return the votes that count, by the roster of a daemon."""
     entries = cluster.cores[name].config.roster.entries
@@ -279,3 +286,21 @@ def test_votes_are_counted_one_at_a_time_and_decide() -> None:
     cluster.isolate("a", "bc")
     cluster.run(2.0)
     assert [acts(cluster, name) for name in "abc"] == [True, False, False]
+
+
+def test_all_daemons_of_a_view_trust_the_same_table_of_lines() -> None:
+    """One that was away while the roster shrank knows an earlier one, by which others could act."""
+    cluster = formed("abcde")
+    cluster.isolate("acde", "b")
+    cluster.run(2.0)
+    kill(cluster, "d")
+    for name in "de":
+        cluster.cores["a"].command(ChangeRoster(change=RemoveDaemon(name=name)))
+        cluster.run(1.0)
+        cluster.cores.pop(name, None)
+    before = table(cluster, "a")
+    kill(cluster, "c")
+    cluster.isolate("ab")
+    cluster.run(3.0)
+    assert (cluster.members("b"), acts(cluster, "b")) == ("ab", True)
+    assert table(cluster, "a") == table(cluster, "b") == before

@@ -42,14 +42,23 @@ def view_of(counter: int, starts: dict[str, int], versions: Versions = SPOKEN) -
     return View(id=ViewId(counter, "a", 1), daemons=daemons, rings=rings, versions=versions)
 
 
-def rules(view: View) -> LineRules:
-    """Those of three daemons with a vote each."""
+def roster(names: str, number: int = 0) -> Roster:
+    """Daemons with a vote each, after so many changes."""
+    entries = tuple(RosterEntry(name=name, site="s") for name in names)
+    return Roster(entries=entries, number=number)
 
-    entries = tuple(RosterEntry(name=name, site="s") for name in ALL)
-    return LineRules(2 * len(view.daemons) > len(ALL), (Roster(entries=entries),))
+
+THREE = roster(ALL)
 
 
-def begin(view: View, parts: dict[str, Lines], known: Collection[Known] = ()) -> Lines:
+def rules(view: View, by: Roster = THREE) -> LineRules:
+    """Those of a view with this roster."""
+    return LineRules(by.has_majority([daemon.name for daemon in view.daemons]), by)
+
+
+def begin(
+    view: View, parts: dict[str, Lines], known: Collection[Known] = (), by: Roster = THREE
+) -> Lines:
     """The table that all daemons of a view have, of those that have come together: "ab"."""
     names = [daemon.name for daemon in view.daemons]
     announced = [
@@ -59,7 +68,7 @@ def begin(view: View, parts: dict[str, Lines], known: Collection[Known] = ()) ->
     tables: list[Lines] = []
     for own in parts.values():
         taken = deepcopy(own)
-        taken.begin(view, rules(view), announced if len(announced) > 1 else [], sessions)
+        taken.begin(view, rules(view, by), announced if len(announced) > 1 else [], sessions)
         tables.append(taken)
     assert len({table.announce() for table in tables}) == 1
     return tables[0]
@@ -246,6 +255,34 @@ def test_a_table_that_a_majority_may_have_gone_beyond_is_not_trusted() -> None:
     back = begin(view_of(5, {"a": 1, "b": 2}), {"a": alone, "b": Lines()})
     assert (back.table != lines.table, back.known) == (True, {})
     assert not back.why_not
+
+
+def test_what_others_may_have_done_by_a_roster_in_between_counts() -> None:
+    """With e, whom all have added, c and d may act without a and b, and take d out again."""
+    for between, counts in ((roster("abcd"), False), (roster("abcde", 1), True)):
+        lines = begin(view_of(1, dict.fromkeys("abcd", 1)), {"abcd": Lines()}, by=roster("abcd"))
+        alone = begin(view_of(2, {"a": 1, "b": 1}), {"ab": lines}, by=between)
+        parts = {"ab": alone, "c": Lines()}
+        back = begin(view_of(5, {"a": 1, "b": 1, "c": 2}), parts, by=roster("abce", 2))
+        assert (back.table != lines.table) == counts
+
+
+def test_an_earlier_roster_of_a_daemon_that_was_away_does_not_count() -> None:
+    """b was alone while d and e were taken out; c, d and e have not acted since by the first."""
+    first = begin(view_of(1, dict.fromkeys("abcde", 1)), {"abcde": Lines()}, by=roster("abcde"))
+    alone = begin(view_of(2, {"b": 1}), {"b": first}, by=roster("abcde"))
+    lines = begin(view_of(3, {"a": 1, "c": 1}), {"ac": first}, by=roster("abc", 2))
+    back = begin(view_of(4, {"a": 1, "b": 1}), {"a": lines, "b": alone}, by=roster("abc", 2))
+    assert back.table == lines.table
+
+
+def test_beyond_too_many_rosters_no_table_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = fresh()
+    monkeypatch.setattr(module, "MOST_ROSTERS", 2)
+    one = begin(view_of(2, {"a": 1}), {"a": lines}, by=roster(ALL, 1))
+    assert one.table == lines.table
+    two = begin(view_of(3, {"a": 1}), {"a": one}, by=roster(ALL, 2))
+    assert (two.table, two.known) == (b"", {})
 
 
 def test_who_has_only_heard_of_a_table_does_not_vouch_for_it() -> None:

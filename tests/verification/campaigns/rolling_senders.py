@@ -18,6 +18,9 @@ from tests.verification.campaigns.programs import until
 ENOUGH: Final = 20
 """The messages that each sends at least while all daemons have lines."""
 
+ASK_S: Final = 2.0
+"""The time for which each asks before it says why no daemon lets it send."""
+
 
 @attrs.define
 class OnceSender:
@@ -41,7 +44,7 @@ class OnceSender:
 
     async def run(self, addresses: str, group: str, traces: Path, rate: float) -> None:
         """Send, whenever it may, until it is cancelled."""
-        options = ConnectOptions(trace=traces)
+        options = ConnectOptions(trace=traces, timeout_s=ASK_S)
         while True:
             name = f"{self.user}x{len(self.sent)}"
             try:

@@ -5,13 +5,14 @@ from typing import Any
 import attrs
 import msgspec
 
+from groupcomm.config.roster import Roster
 from groupcomm.config.versions import SPOKEN
 from groupcomm.config.view import View
 from groupcomm.engine.lines import LocalLines, Stage
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.events import LineGranted, MemberId
 from groupcomm.groups import lines as module
-from groupcomm.groups.lines import Key, LineRules, Lines
+from groupcomm.groups.lines import Key, Lines, Voters
 from groupcomm.groups.table import GroupTable
 from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.bundle import Bundle
@@ -117,14 +118,27 @@ def minority_goes_on_with_lines(_right: Right) -> Right:
     return why_not
 
 
-@mutant((LineRules, "others_may_act"))
+@mutant((Voters, "others_may_act"))
 def any_table_is_trusted(_right: Right) -> Right:
     """A table is trusted although the others could have gone on without its daemons."""
 
-    def others_may_act(_self: LineRules, _names: object) -> bool:
+    def others_may_act(_self: Voters, _names: object) -> bool:
         return False
 
     return others_may_act
+
+
+@mutant((Lines, "_note_roster"))
+def rosters_without_lines_do_not_count(right: Right) -> Right:
+    """A table forgets the rosters of views in which lines did not go on."""
+
+    def note_roster(self: Lines, roster: Roster | None) -> None:
+        since = self.since
+        right(self, roster)
+        if self.why_not:
+            self.since = since
+
+    return note_roster
 
 
 # ---- the daemon of a session ----
@@ -267,6 +281,7 @@ BUGS = (
     who_had_no_majority_counts_as_much,
     minority_goes_on_with_lines,
     any_table_is_trusted,
+    rosters_without_lines_do_not_count,
     granted_before_all_hold_it,
     next_session_overtakes_the_one_before,
     sessions_go_on_though_their_line_does_not,
