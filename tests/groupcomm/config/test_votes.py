@@ -227,3 +227,27 @@ def test_a_fixed_number_of_daemons_leaves_no_room_for_votes() -> None:
 def test_a_tie_breaker_that_is_removed_breaks_no_ties() -> None:
     votes = plain("abc", policy=Policy(tie_breaker="a")).without("a")
     assert votes.policy == Policy()
+
+
+@pytest.mark.parametrize(
+    ("places", "lost", "acts"),
+    [
+        ((1, 1, 1), (0,), True),
+        ((1, 1, 1), (0, 1), False),
+        ((1,) * 5, (0, 1), True),
+        ((1,) * 5, (0, 1, 2), False),
+        ((2, 2, 1), (0,), True),
+        ((2, 2, 1), (2,), True),
+        ((2, 2, 1), (0, 2), False),
+        ((3, 1, 1), (0,), False),  # why both sites are to have as many
+        ((2, 2, 2), (1,), True),
+        ((2, 2, 2), (0, 1), False),
+    ],
+)
+def test_the_rest_acts_as_the_page_of_choices_says(
+    places: tuple[int, ...], lost: tuple[int, ...], acts: bool
+) -> None:
+    """Hosts or sites with so many votes each, of which some crash, at once or not."""
+    shares = {str(place): Share(votes=votes, held=votes) for place, votes in enumerate(places)}
+    rest = [name for name in shares if int(name) not in lost]
+    assert (Votes(shares=shares).standing(rest) is Standing.MAJORITY) == acts
