@@ -486,7 +486,6 @@ class Delivery:
         self.wanted.add(member)
         for group in member.groups:
             self._shared.add(member.daemon, group)
-        self._note_shared()
         if self._ring_table is not None:
             self._ring_table.add(member)
         if self.marks is not None:
@@ -495,6 +494,7 @@ class Delivery:
     def _on_table(self) -> None:
         self._on_complete()
         self._is_known = True
+        self._note_shared()
         if self.marks is not None:
             self.marks.begin()
         if self._ring_table is not None:
