@@ -10,7 +10,7 @@ its disk says), a client ``#user#daemon/connection``.
 is (view, time, ring, bundle, message), the view as text.
 """
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -173,6 +173,12 @@ class Deliver(_OfClient, frozen=True, tag="dlv", gc=False):
     to: tuple[str, ...]
     digest: int
     pos: TracePosition | None
+
+
+REQUESTS: Final = frozenset(
+    ("connect", "refused", "join", "read", "leave", "line", "disconnect", "crash")
+)
+"""What an Ask may say."""
 
 
 class Ask(_OfClient, frozen=True, tag="ask", gc=False):

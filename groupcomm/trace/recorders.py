@@ -25,6 +25,7 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.trace.events import (
+    REQUESTS,
     Accept,
     Ask,
     Bounce,
@@ -222,6 +223,7 @@ class SessionTrace:
         self, what: str, group: str = "", number: int = 0, *, needs_quorum: bool = False
     ) -> None:
         """Record a request to connect, join, leave or disconnect, or a crash; see Ask."""
+        assert what in REQUESTS, f"no tool reads that a session asks for {what!r}"
         self._record(Ask(self._clock.now, self.identity, what, group, number, needs_quorum))
 
     def sent(

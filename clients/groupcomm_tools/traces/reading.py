@@ -18,6 +18,7 @@ import msgspec
 from groupcomm.errors import GroupCommError
 from groupcomm.names import split_private
 from groupcomm.trace.events import (
+    REQUESTS,
     Accept,
     Ask,
     Boot,
@@ -51,8 +52,6 @@ MAX_BUNDLE: Final = 65_536
 """More messages than any bundle holds; an event with more is refused."""
 
 _START: Final = re.compile(r"[0-9]+(\.[0-9a-f]+)?")
-REQUESTS: Final = frozenset(("connect", "join", "read", "leave", "line", "disconnect", "crash"))
-"""What clients ask for."""
 
 
 class TraceError(GroupCommError):
