@@ -76,7 +76,7 @@ def test_the_example_is_understood() -> None:
         (("sites",), {}, "sites is no table with a site at least"),
         (("sites", "press", "daemons"), 0, "site press: daemons is 0; it must be 1 to"),
         (("sites", "press", "daemons"), 1.5, "site press: daemons is 1.5; it must be a whole"),
-        (("sites", "press", "daemons"), 254, "there are 258 daemons"),
+        (("sites", "press", "daemons"), 1022, "there are 1026 daemons"),
         (("sites", "press"), 3, "site press is 3; it must be a table"),
         (("links",), 3, "links is no list of tables"),
         (("links",), [], "no links lead from press to paint, office"),
@@ -198,7 +198,7 @@ def test_more_daemons_are_spread_evenly() -> None:
     assert with_daemons(plan(), 8).sizes == (2, 3, 3)
     for make, count, message in (
         (with_daemons, 2, "each of 3 sites has one"),
-        (with_daemons, 1000, "the simulator has 256"),
+        (with_daemons, 1025, "the simulator has 1024"),
         (with_sites, 256, "a view has 1 to 255"),
         (with_sites, 0, "a view has 1 to 255"),
     ):
