@@ -10,6 +10,7 @@ import pytest
 
 from groupcomm.config.versions import CROWDS, SPOKEN
 from groupcomm.events import Message
+from groupcomm.membership.pace import HOLD_S, HOLDS
 from groupcomm.sim.cluster import host
 from groupcomm_tools.plan.kinds import kind_of
 from tests.groupcomm.sim.large_clusters import (
@@ -26,6 +27,9 @@ from tests.groupcomm.sim.large_clusters import (
     large,
     without,
 )
+
+WITH_RELAYS = pytest.mark.parametrize("many", [EACH * 100, 0], ids=["each", "relays"])
+"""Each daemon tells each other one itself, and relays pass on what is said."""
 
 
 def test_a_daemon_sends_beacons_to_its_partners_only() -> None:
@@ -76,12 +80,13 @@ def test_a_gateway_that_stands_still_is_left_out_and_comes_back() -> None:
     checked.finish()
 
 
-def test_a_site_that_is_lost_is_left_out_as_nobody_hears_it_and_comes_back() -> None:
+@WITH_RELAYS
+def test_a_site_that_is_lost_is_left_out_as_nobody_hears_it_and_comes_back(many: int) -> None:
     """Nobody of it is left to say that its daemons are not there: the ends of links do."""
-    checked = Checked(members=[0, 6])
+    checked = Checked(large(many=many), members=[0, 6])
     for at in SECOND:
         checked.cluster.daemons[at].kill()
-    assert checked.until_view(without(*SECOND)) < SILENCE_S + 2 * CHANGE_S
+    assert checked.until_view(without(*SECOND)) < SILENCE_S + 2 * CHANGE_S + HOLDS * HOLD_S
     checked.send()
     checked.cluster.run(1.0)
     for at in SECOND:
@@ -90,18 +95,19 @@ def test_a_site_that_is_lost_is_left_out_as_nobody_hears_it_and_comes_back() -> 
     checked.finish()
 
 
-def test_halves_that_hear_each_other_again_have_one_view() -> None:
+@WITH_RELAYS
+def test_halves_that_hear_each_other_again_have_one_view(many: int) -> None:
     near = [*FIRST, *SECOND]
     paths = both_ways(near, without(*near))
-    checked = Checked(members=[0, 7])
+    checked = Checked(large(many=many), members=[0, 7])
     checked.cut(paths)
-    assert checked.until_view(near) < SILENCE_S + 2 * CHANGE_S
+    assert checked.until_view(near) < SILENCE_S + 2 * CHANGE_S + HOLDS * HOLD_S
     checked.until_view(without(*near))
     checked.send()
     checked.cluster.run(1.0)
     before = max(checked.counters())
     checked.mend(paths)
-    assert checked.until_view(ALL) < SILENCE_S + 2 * CHANGE_S
+    assert checked.until_view(ALL) < SILENCE_S + 2 * CHANGE_S + HOLDS * HOLD_S
     assert checked.counters() == {before + 1}
     checked.finish()
 
@@ -145,12 +151,13 @@ def test_one_path_of_any_daemons_is_enough_for_halves_to_meet() -> None:
     checked.finish()
 
 
-def test_a_far_daemon_that_leaves_is_told_to_all_at_once() -> None:
-    checked = Checked()
+@WITH_RELAYS
+def test_a_far_daemon_that_leaves_is_told_to_all_at_once(many: int) -> None:
+    checked = Checked(large(many=many))
     process = checked.cluster.daemons[LATER].process
     assert process is not None
     process.leave()
-    assert checked.until_view(without(LATER)) < 0.05 + CHANGE_S
+    assert checked.until_view(without(LATER)) < 0.05 + CHANGE_S + HOLDS * HOLD_S
 
 
 def test_a_daemon_of_an_earlier_release_gets_beacons_of_all(
