@@ -8,6 +8,8 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from groupcomm.membership.flood import MAX_UNFINISHED
 from groupcomm.security.opening import MAX_PEERS
 
@@ -51,7 +53,7 @@ def sizes_of(root: Any) -> Counter[str]:
         name, value = waiting.pop()
         kind = type(value)
         if isinstance(value, _TABLES):
-            if id(value) in seen:
+            if id(value) in seen and not _may_be_cached(value):
                 continue
             seen.add(id(value))
             found[name] += len(value)
@@ -60,10 +62,17 @@ def sizes_of(root: Any) -> Counter[str]:
             waiting += [(inner, each) for each in values if _is_measured(each)]
         elif isinstance(value, bytearray):
             found[name] += len(value)
-        elif _is_measured(value) and id(value) not in seen:
+        elif _is_measured(value) and (id(value) not in seen or _may_be_cached(value)):
             seen.add(id(value))
             waiting += [(f"{kind.__name__}.{at}", each) for at, each in _attributes(value)]
     return found
+
+
+def _may_be_cached(value: Any) -> bool:
+    """Return whether equal values may be one object, by a cache of the process, or several."""
+    if isinstance(value, tuple | frozenset):
+        return True
+    return isinstance(value, msgspec.Struct) and value.__struct_config__.frozen
 
 
 def _is_measured(value: Any) -> bool:

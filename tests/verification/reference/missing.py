@@ -1,4 +1,4 @@
-"""D6, R, G4, X3, L5, G6: the events that are missing when a trace ends with Quiet."""
+"""D6, R, G4, X3, L5, G6: the events that are missing when a trace ends with Quiet; and refusals."""
 
 from groupcomm.trace.events import Ask, Member, Order, Send
 from tests.verification.reference.deliveries import Deliveries
@@ -29,11 +29,13 @@ class Missing:
                 names = list(map(name_of, self.views.members(view)))
                 if any(daemon_of(client) not in names for client in event.members):
                     self.found.add("G6")
+        asked = {e.c: i for i, e in reversed(self.facts.all(Ask)) if e.what == "connect"}
+        self._check_refused(asked)
         if self.views.quiet:
             self._check_delivered()
             self._check_released()
             self._check_answers()
-            self._check_homeless()
+            self._check_homeless(asked)
             self._check_gone()
         return self.found
 
@@ -119,10 +121,8 @@ class Missing:
                     waiting.remove(own[0])
         return [(client, number) for client, _, number in waiting]
 
-    def _check_homeless(self) -> None:
+    def _check_homeless(self, asked: dict[str, int]) -> None:
         """Check L5, for clients that no daemon has admitted."""
-        asked = {e.c: i for i, e in reversed(self.facts.all(Ask)) if e.what == "connect"}
-        self._check_refused(asked)
         for client, index in asked.items():
             if self.facts.home(client) is not None:
                 continue
