@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Final
 
 from groupcomm.level import LEVELS
+from tests.costs.first_views import FORMING
 from tests.costs.idle import FAMILIES
 from tests.verification.campaigns.peers.bare_relays import BareClient
 from tests.verification.campaigns.peers.peer import Client
@@ -24,6 +25,7 @@ from tests.verification.campaigns.performance.text import NONE, amount, ratio, s
 from tests.verification.campaigns.performance.virtual import (
     BEACONS,
     BETWEEN,
+    FORMS,
     RATE,
     RATES,
     SHAPES,
@@ -66,6 +68,7 @@ def blocks(data: Data) -> Mapping[str, Block]:
         "groups": partial(groups, data),
         "growth": partial(growth, data),
         "crowds": partial(crowds, data),
+        "first-views": partial(first_views, data),
         "many-groups": partial(many_groups, data),
         "many-programs": partial(many_programs, data),
         "forms": partial(forms, data),
@@ -94,6 +97,8 @@ PICTURES: Final = {
     " daemons",
     "crowds": "Datagrams and bytes that an idle daemon of a large cluster receives a second, with"
     " beacons to all and to partners",
+    "first-views": "Datagrams and bytes that a daemon of a large cluster receives until the first"
+    " view, if each tells each other one and if relays pass it on",
 }
 """The texts of the pictures, for readers who do not see them."""
 
@@ -489,12 +494,12 @@ def crowds(data: Data) -> str:
     """Return what an idle daemon of a large cluster receives, and how that grows."""
     part = data["crowds"]
     rows = []
-    for family, shapes in FAMILIES.items():
+    for shapes in FAMILIES.values():
         fits = []
         for beacons in BEACONS:
             found = [part.median(crowd_name(*shape), beacons, "datagrams") for shape in shapes]
             known = [value for value in found if value is not None]
-            fits.append(amount(growth_of(family, known) if len(known) == len(found) else None))
+            fits.append(amount(growth_of(shapes, known) if len(known) == len(found) else None))
         for shape in shapes:
             name = crowd_name(*shape)
             row = [part.median(name, beacons, "datagrams") for beacons in BEACONS]
@@ -514,6 +519,28 @@ def crowds(data: Data) -> str:
     head = "What a daemon receives while nothing happens, on average; sites 20 ms apart, each"
     head += " linked to each. The exponents are those of the number of daemons, fitted to the"
     head += " datagrams of all clusters that grow alike."
+    return f"{head}\n\n{table(columns, rows)}{_notes(part, exact=True)}"
+
+
+def first_views(data: Data) -> str:
+    """Return what a daemon of a large cluster receives for a first view, and how that grows."""
+    part = data["first-views"]
+    rows = []
+    for shapes in FORMING.values():
+        fits = []
+        for form in FORMS:
+            found = [part.median(crowd_name(*shape), form, "datagrams") for shape in shapes]
+            known = [value for value in found if value is not None]
+            fits.append(amount(growth_of(shapes, known) if len(known) == len(found) else None))
+        for shape in shapes:
+            name = crowd_name(*shape)
+            row = [part.median(name, form, "datagrams") for form in FORMS]
+            row += [part.median(name, form, "kbytes") for form in FORMS]
+            rows.append([name, *map(amount, row), *fits])
+    names = ("datagrams", "", "kB", "", "exponent", "")
+    columns = ["cluster", *(f"{name}, each to each" if name else "relays" for name in names)]
+    head = "What a daemon receives until the first view, on average; sites 20 ms apart, each linked"
+    head += " to each. Relays are used from 129 daemons on; here smaller clusters use them, too."
     return f"{head}\n\n{table(columns, rows)}{_notes(part, exact=True)}"
 
 

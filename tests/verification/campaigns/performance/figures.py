@@ -6,6 +6,7 @@ from typing import Final
 
 from groupcomm.level import LEVELS
 from groupcomm_tools.pages.bar_chart import WIDTH, Bar, Chart, Line, draw
+from tests.costs.first_views import FORMING
 from tests.costs.idle import FAMILIES
 from tests.verification.campaigns.performance import text
 from tests.verification.campaigns.performance.parts import LONE_LOAD, OURS, SINGLY
@@ -13,6 +14,7 @@ from tests.verification.campaigns.performance.records import Cell, Data, Recorde
 from tests.verification.campaigns.performance.virtual import (
     BEACONS,
     BETWEEN,
+    FORMS,
     RATE,
     SHAPES,
     crowd_name,
@@ -168,6 +170,19 @@ def crowds(data: Data) -> Chart:
     return Chart(title="Idle traffic of large clusters", panels=panels, lines=lines)
 
 
+def first_views(data: Data) -> Chart:
+    """Return what a daemon of a large cluster receives for a first view, before and now."""
+    part = data["first-views"]
+    lines = []
+    for shape in chain(*FORMING.values()):
+        for series, form in enumerate(FORMS):
+            cell = part.cell(crowd_name(*shape), form)
+            cells = [_bar(cell, name, 1 - series) for name in ("datagrams", "kbytes")]
+            lines.append(Line(label=f"{crowd_name(*shape)}, {form}", cells=cells))
+    panels = ["datagrams that a daemon receives", "kB"]
+    return Chart(title="First views of large clusters", panels=panels, lines=lines)
+
+
 FIGURES: Final[dict[str, Callable[[Data], Chart]]] = {
     "levels": levels,
     "work": work,
@@ -175,5 +190,6 @@ FIGURES: Final[dict[str, Callable[[Data], Chart]]] = {
     "brokers": brokers,
     "growth": growth,
     "crowds": crowds,
+    "first-views": first_views,
 }
 """The charts, by the names of their files in docs/figures."""

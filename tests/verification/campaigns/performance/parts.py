@@ -402,4 +402,10 @@ def _virtual() -> list[Part]:
         Part(name="groups", title="the number of groups", runs=runs(virtual.groups()), exact=True),
         Part(name="growth", title="daemons and sites", runs=runs(virtual.growth()), exact=True),
         Part(name="crowds", title="large idle clusters", runs=runs(virtual.crowds()), exact=True),
+        Part(
+            name="first-views",
+            title="first views of large clusters",
+            runs=runs(virtual.first_views()),
+            exact=True,
+        ),
     ]

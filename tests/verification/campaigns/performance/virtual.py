@@ -12,6 +12,7 @@ from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm_tools.plan.figures import figures_of
 from groupcomm_tools.plan.measure import measure as measure_plan
 from groupcomm_tools.plan.topology import read_topology, with_daemons, with_sites
+from tests.costs.first_views import FORMING, first_view
 from tests.costs.idle import FAMILIES, Earlier, exponent, idle
 from tests.costs.measure import Load, measure
 from tests.groupcomm.sim.stopwatch import delays_after_silence, delays_of
@@ -102,9 +103,26 @@ def crowds() -> Iterator[Exact]:
                 yield crowd_name(*shape), beacons, partial(_idle, *shape, kind)
 
 
-def growth_of(family: str, costs: Sequence[float]) -> float:
+FORMS: Final = {"each to each": False, "relays": True}
+"""How daemons tell others of the first view: each tells each other one, or relays pass it on."""
+
+
+def first_views() -> Iterator[Exact]:
+    """Yield first views of large clusters, which grow in two ways."""
+    for shapes in FORMING.values():
+        for shape in shapes:
+            for form, relays in FORMS.items():
+                yield crowd_name(*shape), form, partial(_forming, *shape, relays=relays)
+
+
+def growth_of(shapes: Sequence[tuple[int, int]], costs: Sequence[float]) -> float:
     """Return with which power of the number of daemons costs of a family grow."""
-    return exponent([sites * each for sites, each in FAMILIES[family]], costs)
+    return exponent([sites * each for sites, each in shapes], costs)
+
+
+def _forming(sites: int, each: int, *, relays: bool) -> Found:
+    found, count = first_view(sites, each, relays=relays), sites * each
+    return {"datagrams": found.datagrams / count, "kbytes": found.bytes / 1000 / count}
 
 
 def _idle(sites: int, each: int, kind: type[Cluster]) -> Found:
