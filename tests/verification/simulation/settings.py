@@ -161,6 +161,8 @@ def draw_settings(seed: int, options: Options) -> VerificationSettings:
         rosters=wide.rosters,
         votes=wide.votes,
         versions=wide.versions,
+        # Where relays pass messages on, all daemons are of one release (docs/compatibility.md).
+        many_daemons=CoreConfig().many_daemons if wide.versions else drawn.many_daemons,
         readers=not wide.versions,
         minority=wide.minority,
         targets=wide.targets,
