@@ -187,7 +187,7 @@ class Membership:
         if process is not None and self._agreed and event.p in (state.core or ()):
             if wrong is None and not self._admits(event, members):
                 self._report.add("L2", f"{process} goes on from the view of the core", event)
-        elif self._late:
+        elif self._late and not self._agreed:
             self._agreed = self._core_agrees()
 
     def _wrong_transitional(

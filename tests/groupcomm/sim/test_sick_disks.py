@@ -238,3 +238,11 @@ def test_all_of_the_core_come_along_as_one_is_taken_in() -> None:
     assert both(history(*alone, (5.0, 3, "ac", "a"))) == {"L2"}
     assert both(history(*alone, (5.0, 3, "abcd", "ab"))) == {"L2"}
     assert both(history(*alone, (5.0, 3, "ab", "ab"))) == {"L2"}
+
+
+def test_a_core_that_has_agreed_may_be_taking_somebody_in_when_its_time_is_over() -> None:
+    trace = history((0.5, 1, "ab", ""), (0.6, 2, "c", ""))[:-1]
+    moves = ((3.9, "a", "ab", 1), (3.95, "c", "c", 2), (4.1, "b", "ab", 1))
+    for at_s, name, along, before in moves:
+        trace += [conf(at_s, name, "T", 3, along, before), conf(at_s, name, "R", 3, "abc")]
+    assert both([*trace, Quiet(9 * SECOND)]) == set()
