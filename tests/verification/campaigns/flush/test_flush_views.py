@@ -15,8 +15,8 @@ def test_every_message_is_delivered_in_the_view_it_was_sent_in() -> None:
     with checked(changes=6, kills=1, seed="test") as (campaign, checker):
         assert checker.violations == []
         assert campaign.done["kill a daemon"] == 1
-        assert checker.views >= 4
-        assert checker.deliveries > 20  # on a busy machine few are sent between two changes
+        assert checker.views >= 3  # on a busy machine some changes come together,
+        assert checker.deliveries > 20  # and few are sent between two of them
 
 
 def view(name: str, *members: str, together: tuple[str, ...] = ()) -> dict[str, Any]:
