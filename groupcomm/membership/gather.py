@@ -328,7 +328,7 @@ class Gather:
             The proposal; None if this disk allows no view yet.
         """
         self.look_at = self._later(now)
-        since = now - FRESH_REPEATS * self._repeat_s - self._timing.longest_delay_s
+        since = self._fresh_since(now)
         me = start.daemon.number
         rows = {(me, start.incarnation.random_id): frozenset(own.heard)}
         who = {me: (start.incarnation, own.attempt)}
@@ -374,6 +374,10 @@ class Gather:
         self.due = min(at for at in looks if at > now)
         return propose(seats, mutual)
 
+    def _fresh_since(self, now: float) -> float:
+        """Return the time since when a join shows that its daemon still gathers."""
+        return now - FRESH_REPEATS * self._repeat_s - self._timing.longest_delay_s
+
     def had_time(self, now: float) -> bool:
         """Return whether all that hear this daemon had the time to answer."""
         return now >= self._since + self._wait_s
@@ -392,10 +396,9 @@ class Gather:
         looked for only if all that are expected have joined, and say that they hear whom they are
         expected to hear.
         """
-        until = self._since + self._wait_s
-        if self._relays is None or not self._relays.is_used or now >= until:
+        if self._relays is None or not self._relays.is_used or self.had_time(now):
             return False
-        since = now - FRESH_REPEATS * self._repeat_s - self._timing.longest_delay_s
+        since = self._fresh_since(now)
         rows = {
             peer.number: (peer.row, peer.key)
             for peer in peers.values()
@@ -406,7 +409,7 @@ class Gather:
         if rows.keys() >= expected and self._relays.connect(rows):
             return False
         self.look_at = self._later(now)
-        self.due = min(until, now + self._repeat_s)
+        self.due = min(self._since + self._wait_s, now + self._repeat_s)
         return True
 
     def _connect(

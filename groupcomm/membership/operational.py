@@ -20,7 +20,7 @@ from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import joins_all
-from groupcomm.membership.relays import Relays
+from groupcomm.membership.relays import RARE, Relays
 from groupcomm.membership.reservation import SLOW_S
 from groupcomm.membership.short_forms import ShortForms
 from groupcomm.names import daemon_number
@@ -90,12 +90,6 @@ beacons with another roster go to all."""
 WAITED_TIMEOUTS: Final = 16
 """The token timeouts from the beginning of a view on for which a member is waited for that says
 that it still delivers the rest of the view before."""
-
-
-RARE: Final = 8
-"""In a large cluster, those that are no lowest daemon of their ring send every eighth beacon only
-to other sites' daemons outside the view: one path that works is enough to find each other."""
-
 
 GATHERED_S: Final = 0.05
 """Where there are many daemons, reports of lost links that come within this time change the routes

@@ -45,7 +45,8 @@ MOST_HELD: Final = 4096
 """The messages that wait, beyond which the oldest goes; more than any cluster has daemons."""
 
 RARE: Final = 8
-"""Daemons that are no relays send every eighth beacon only to daemons outside their view."""
+"""Daemons that are no relays, or without relays no lowest daemon of their ring, send every eighth
+beacon only to other sites' daemons outside the view: one path that works is enough to meet."""
 
 _HELD: Final[dict[int, int]] = {
     ControlKind.JOIN: 0,

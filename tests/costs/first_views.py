@@ -38,10 +38,8 @@ def crowd(sites: int, daemons: int, *, relays: bool = False) -> Settings:
     return attrs.evolve(settings, few_daemons=0, many_daemons=many)
 
 
-def first_view(sites: int, daemons: int, *, relays: bool = False) -> Cost:
-    """Form a view of this many sites with this many daemons each."""
-    settings = crowd(sites, daemons, relays=relays)
-    cluster = Cluster(settings, start=False)
+def counting(cluster: Cluster) -> tuple[Counter[str], list[int]]:
+    """Return the kinds and the sizes of the datagrams that are sent from now on."""
     kinds: Counter[str] = Counter()
     sizes: list[int] = []
 
@@ -50,6 +48,14 @@ def first_view(sites: int, daemons: int, *, relays: bool = False) -> Cost:
         sizes.append(len(datagram))
 
     cluster.network.observers.append(observe)
+    return kinds, sizes
+
+
+def first_view(sites: int, daemons: int, *, relays: bool = False) -> Cost:
+    """Form a view of this many sites with this many daemons each."""
+    settings = crowd(sites, daemons, relays=relays)
+    cluster = Cluster(settings, start=False)
+    kinds, sizes = counting(cluster)
     cluster.start(form=False)
     hosts = range(len(cluster.daemons))
     while any(host.process is None for host in cluster.daemons) or not cluster.agree(hosts):

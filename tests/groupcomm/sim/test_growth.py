@@ -5,15 +5,13 @@ Datagrams are counted for each receiver, from the start of all daemons until one
 measured here with few daemons, too.
 """
 
-from collections import Counter
 from math import log
 from typing import Final
 
 import pytest
 
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm_tools.plan.kinds import kind_of
-from tests.costs.first_views import DELAY_S, Cost, crowd, first_view
+from tests.costs.first_views import DELAY_S, Cost, counting, crowd, first_view
 
 
 def exponent(small: float, large: float, growth: float) -> float:
@@ -88,14 +86,7 @@ def idle_second(sites: int, daemons: int) -> Cost:
     settings = crowd(sites, daemons)
     cluster = Cluster(settings)
     cluster.run(1.0)
-    kinds: Counter[str] = Counter()
-    sizes: list[int] = []
-
-    def observe(_source: int, _target: int, datagram: bytes, _goes_on: bool) -> None:
-        kinds[kind_of(datagram)] += 1
-        sizes.append(len(datagram))
-
-    cluster.network.observers.append(observe)
+    kinds, sizes = counting(cluster)
     cluster.run(1.0)
     return Cost(len(sizes), sum(sizes), 1.0, kinds)
 

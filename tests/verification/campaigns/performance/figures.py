@@ -1,7 +1,7 @@
 """Charts of the figures as files: pictures with their own ground, for light and dark pages."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, product
 from typing import Final
 
 from groupcomm.level import LEVELS
@@ -159,28 +159,28 @@ def growth(data: Data) -> Chart:
 
 def crowds(data: Data) -> Chart:
     """Return what an idle daemon of a large cluster receives, before and now."""
-    part = data["crowds"]
-    lines = []
-    for shape in chain(*FAMILIES.values()):
-        for series, beacons in enumerate(BEACONS):
-            cell = part.cell(crowd_name(*shape), beacons)
-            cells = [_bar(cell, name, 1 - series) for name in ("datagrams", "kbytes")]
-            lines.append(Line(label=f"{crowd_name(*shape)}, {beacons}", cells=cells))
     panels = ["idle: a daemon receives datagrams/s", "kB/s"]
+    lines = _of_large(data["crowds"], chain(*FAMILIES.values()), BEACONS)
     return Chart(title="Idle traffic of large clusters", panels=panels, lines=lines)
 
 
 def first_views(data: Data) -> Chart:
     """Return what a daemon of a large cluster receives for a first view, before and now."""
-    part = data["first-views"]
-    lines = []
-    for shape in chain(*FORMING.values()):
-        for series, form in enumerate(FORMS):
-            cell = part.cell(crowd_name(*shape), form)
-            cells = [_bar(cell, name, 1 - series) for name in ("datagrams", "kbytes")]
-            lines.append(Line(label=f"{crowd_name(*shape)}, {form}", cells=cells))
     panels = ["datagrams that a daemon receives", "kB"]
+    lines = _of_large(data["first-views"], chain(*FORMING.values()), FORMS)
     return Chart(title="First views of large clusters", panels=panels, lines=lines)
+
+
+def _of_large(
+    part: Recorded, shapes: Iterable[tuple[int, int]], systems: Iterable[str]
+) -> list[Line]:
+    """Return what daemons of large clusters receive, with each of two ways to tell others."""
+    lines = []
+    for shape, (series, system) in product(shapes, enumerate(systems)):
+        cell = part.cell(crowd_name(*shape), system)
+        cells = [_bar(cell, name, 1 - series) for name in ("datagrams", "kbytes")]
+        lines.append(Line(label=f"{crowd_name(*shape)}, {system}", cells=cells))
+    return lines
 
 
 FIGURES: Final[dict[str, Callable[[Data], Chart]]] = {
