@@ -173,6 +173,7 @@ class CoreConfig:
             lower it.
         many_daemons: with more of them at several sites, two daemons of each site pass messages
             about views on between the sites (membership/relays.py). Tests lower it.
+        token_bytes: the most bytes of a token, if it may have fewer than a packet. Tests lower it.
         site_names: the names of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
         leave_timeout_s: after this time a daemon leaves even if it could not do so in order.
@@ -197,6 +198,7 @@ class CoreConfig:
     most_rings: int = MAX_RINGS
     few_daemons: int = 16
     many_daemons: int = 128
+    token_bytes: int = 2**16
     suite: int = 1
     timing: Timing = attrs.field(factory=Timing)
     windows: Windows = attrs.field(factory=Windows)
@@ -236,7 +238,7 @@ class CoreConfig:
                 )
         if not 1 <= self.most_rings <= MAX_RINGS:
             raise ConfigError(f"most_rings is {self.most_rings}; it must be 1 to {MAX_RINGS}")
-        check_size(len(names), len(self.sites), self.most_rings)
+        check_size([len(site) for site in self.sites], self.most_rings)
         if self.expected_daemons is not None and self.expected_daemons < 1:
             raise ConfigError(f"expected_daemons is {self.expected_daemons}; it must be above 0")
 

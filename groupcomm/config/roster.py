@@ -10,6 +10,7 @@ otherwise make a majority harder to reach. votes.py decides what majorities are.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -340,7 +341,8 @@ class Roster:
                 entries[name] = attrs.evolve(self._existing(name), addresses=addresses)
             case InviteDaemon(invitation=invitation):
                 self._check_new(invitation.name)
-                check_size(len(entries) + 1, len({*self.sites, invitation.site}))
+                invited = [*(each.site for each in entries.values()), invitation.site]
+                check_size(Counter(invited).values())
             case AdmitDaemon(id=id, addresses=addresses):
                 name, site = self._open_invitation(id)
                 entries[name] = RosterEntry(name=name, site=site, addresses=addresses, share=_NONE)
@@ -349,12 +351,12 @@ class Roster:
                 pass
             case _:
                 votes = votes.changed(change)
-        sites = {entry.site for entry in entries.values()}
+        sites = Counter(entry.site for entry in entries.values())
         links = self._changed_links(change, sites)
         none = not self.links or isinstance(change, RemoveLinks)
         check_links(sites, links, none_allowed=none)
         if len(entries) > len(self.entries):
-            check_size(len(entries), len(sites))
+            check_size(sites.values())
         for name, share in votes.shares.items():
             entries[name] = attrs.evolve(entries[name], share=share)
         return Roster(

@@ -91,11 +91,10 @@ SEGMENTS: Final = 1 << 4
 VOTES: Final = 1 << 5
 """The feature of daemons that can read rosters with votes and a policy (config/votes.py)."""
 
+# Bit 7 is free: it was a shorter form of the token's rows, before any release.
+
 DIGESTS: Final = 1 << 6
 """The feature of daemons that read digests in place of daemons heard, and of proposals."""
-
-SHORT_ROWS: Final = 1 << 7
-"""The feature of daemons that read tokens with short rows (wire/short_rows.py)."""
 
 LOCALITY: Final = 1 << 8
 """The feature of daemons that have a right to send to other rings, whose own messages are local."""
@@ -116,6 +115,9 @@ CROWDS: Final = 1 << 13
 """The feature of daemons that send beacons to partners only (membership/vouched.py), and can be in
 views of more than 64 rings."""
 
+COLUMNS: Final = 1 << 14
+"""The feature of daemons that read tokens by columns (wire/columns.py)."""
+
 FEATURES: Final[Mapping[int, str]] = {
     INVITATIONS: "invitations",
     HOST_NAMES: "host-names",
@@ -124,13 +126,13 @@ FEATURES: Final[Mapping[int, str]] = {
     SEGMENTS: "segments",
     VOTES: "votes",
     DIGESTS: "digests",
-    SHORT_ROWS: "short-rows",
     LOCALITY: "locality",
     ADDRESSED: "addressed",
     LINES: "lines",
     PAUSES: "pauses",
     LOCAL_SAFE: "local-safe",
     CROWDS: "crowds",
+    COLUMNS: "columns",
 }
 """The names of features, by their bits."""
 

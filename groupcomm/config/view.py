@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Final
 
@@ -16,6 +17,10 @@ MAX_DAEMONS = 1024
 MAX_RINGS = 255
 """Packets have one byte for the number of a ring, and for the number of rings."""
 
+MOST_OF_SITE: Final = 80
+"""The most daemons of a site: so many numbers of each fit a token that passes every path as move
+while all are busy (wire/columns.py), with one stream of another ring: 12 bytes."""
+
 PLAIN_RINGS: Final = 64
 """The most rings of a view in which some daemon lacks the feature CROWDS."""
 
@@ -24,8 +29,9 @@ SAFE_PACKET_BYTES = 1150
 1,280 bytes that IPv6 asks of all links (RFC 8200, section 5)."""
 
 
-def check_size(daemons: int, sites: int, most_sites: int = MAX_RINGS) -> None:
-    """Raise ConfigError if a cluster has more daemons or sites than a view can have."""
+def check_size(sizes: Collection[int], most_sites: int = MAX_RINGS) -> None:
+    """Raise ConfigError if sites of these sizes have more daemons, or are more, than a view has."""
+    daemons, sites, largest = sum(sizes), len(sizes), max(sizes, default=0)
     if daemons > MAX_DAEMONS:
         raise ConfigError(
             f"there are {daemons} daemons; a cluster has at most {MAX_DAEMONS}: have programs of"
@@ -35,6 +41,11 @@ def check_size(daemons: int, sites: int, most_sites: int = MAX_RINGS) -> None:
         raise ConfigError(
             f"there are {sites} sites; a cluster has at most {most_sites}, as each is a ring of its"
             " own: put hosts of one fast network into one site"
+        )
+    if largest > MOST_OF_SITE:
+        raise ConfigError(
+            f"one site has {largest} daemons; a site has at most {MOST_OF_SITE}, as its token has a"
+            " row for each: make two sites of it"
         )
 
 

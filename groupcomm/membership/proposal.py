@@ -214,7 +214,7 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
     sites = {name: index for index, site in enumerate(config.sites) for name in site}
     sites_of = [sites.get(name, -1) for name in names]
     rings = split_into_rings(sites_of, mutual)
-    check_size(len(names), len(rings), config.most_rings)
+    check_size([len(ring) for ring in rings], config.most_rings)
     links = find_links(rings, mutual)
     joined = [(names[one], names[other]) for one, other in links]
     versions = shared(join.versions for join in joins.values())

@@ -39,6 +39,7 @@ from groupcomm.ring.token_handling import (
     add_requests,
     answer_requests,
     first_token,
+    next_far,
     queue_wanted,
     token_form,
 )
@@ -183,7 +184,7 @@ class Ring:
         self._doubted = 0  # numbers up to this one are missing, and not merely late
         self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
         self._noted_frontier = 0  # this daemon's frontier in the last rest notice
-        self._form = token_form(view, len(self._members))
+        self._form = token_form(view, len(self._members), config.token_bytes)
         self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single, now=now)
@@ -217,6 +218,8 @@ class Ring:
             counts.rotations += 1
             counts.rotations_s += now - self.monitor.passed_at
         self.monitor.came_by(token.hop)
+        if token.far is not None:
+            token.keep(self._token.rows)
         self._token = token
         if token.last > self._stream.known:
             self._stream.learn(token.last)
@@ -537,7 +540,8 @@ class Ring:
         target = self._next_holder(token, now) if token.wanted else self._successor
         if target == self._successor:
             self._lingering.note_round(now)
-        token.short = self._form.short
+        if self._form.far is not None:
+            token.far = next_far(token, self._form.far)
         packet = token.encode(self._key, self._form.limit)
         self.state = TokenState.AWAY
         self.monitor.passed_on(packet, target, token.hop, now)

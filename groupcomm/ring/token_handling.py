@@ -8,10 +8,11 @@ row of its own in the token, and the least of a column takes the place of the ar
 
 from typing import Final, NamedTuple
 
-from groupcomm.config.versions import SHORT_ROWS
+from groupcomm.config.versions import COLUMNS
 from groupcomm.config.view import View
 from groupcomm.stream.ranges import merge_ranges
 from groupcomm.stream.stream import Stream
+from groupcomm.wire.columns import Far, far_columns
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import MAX_REQUESTS, Row, Token, request_room
 
@@ -20,7 +21,7 @@ Request = tuple[int, int, int]
 
 
 AMPLE_REQUESTS: Final = 32
-"""Where a token has room for this many requests its rows go in full, as that is quicker."""
+"""Where a token has room for this many requests its rows travel in full, as that is quicker."""
 
 
 class TokenForm(NamedTuple):
@@ -28,22 +29,29 @@ class TokenForm(NamedTuple):
 
     Attributes:
         room: the most requests in one.
-        short: whether they have short rows, and only as many of their requests as fit.
-        limit: the bytes that they fit, with short rows always.
+        far: which far columns the first one tells; None if their rows travel in full.
+        limit: the bytes that they fit, with columns always.
     """
 
     room: int
-    short: bool
+    far: Far | None
     limit: int
 
 
-def token_form(view: View, daemons: int) -> TokenForm:
-    """Return the form of the tokens of a ring of so many daemons of a view."""
-    limit = view.token_limit
-    room = request_room(daemons, len(view.rings) + view.reports_deliverable, limit)
-    if room < AMPLE_REQUESTS and view.versions.features & SHORT_ROWS:
-        return TokenForm(MAX_REQUESTS, True, limit)
-    return TokenForm(room, False, limit)
+def token_form(view: View, daemons: int, most_bytes: int) -> TokenForm:
+    """Return the form of the tokens of a ring of so many daemons of a view, of so many bytes."""
+    limit = min(view.token_limit, most_bytes)
+    columns = len(view.rings) + view.reports_deliverable
+    room = request_room(daemons, columns, limit)
+    if room < AMPLE_REQUESTS and view.versions.features & COLUMNS:
+        return TokenForm(MAX_REQUESTS, Far(0, columns, 0), limit)
+    return TokenForm(room, None, limit)
+
+
+def next_far(token: Token, first: Far) -> Far:
+    """Return which far columns a token tells as it is passed on; `first` as long as it has none."""
+    columns = far_columns(token.ring, len(token.rows[0].held))
+    return (token.far or first).passed(len(token.rows), len(columns))
 
 
 def first_token(

@@ -62,6 +62,7 @@ LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 FEW_DAEMONS = (CoreConfig().few_daemons, 0)
 MANY_DAEMONS = (CoreConfig().many_daemons, CoreConfig().many_daemons, 0)
+TOKEN_BYTES = (CoreConfig().token_bytes, CoreConfig().token_bytes, 120)
 RIGHTS = (RightLimits(), RightLimits(idle_s=0.2), RightLimits(most=1, idle_s=1.0))
 LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
 SMALL_WINDOWS = Windows(
@@ -137,6 +138,7 @@ class Settings:
         most_rings: the most rings of a view.
         few_daemons: up to so many daemons, messages about views are said in full, and at once.
         many_daemons: with more at several sites, some pass these messages on between the sites.
+        token_bytes: the most bytes of a token; with few it does not tell all at each visit.
         rights: the limits of daemons' rights to send.
         starts: the values at which counters start.
         session_timeout_s: the silence of a program after which its session ends; counts for
@@ -174,6 +176,7 @@ class Settings:
     most_rings: int = MAX_RINGS
     few_daemons: int = CoreConfig().few_daemons
     many_daemons: int = CoreConfig().many_daemons
+    token_bytes: int = CoreConfig().token_bytes
     rights: RightLimits = attrs.field(factory=RightLimits)
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     unit_us: int = 0
@@ -243,6 +246,7 @@ def draw_settings(
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
         few_daemons=random_for(seed, "few").choice(FEW_DAEMONS),
         many_daemons=random_for(seed, "many").choice(MANY_DAEMONS),
+        token_bytes=random_for(seed, "token").choice(TOKEN_BYTES),
         rights=random_for(seed, "rights").choice(RIGHTS),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_timeout_s=SHORT_TIMEOUT_S if faults.vanish_s else SessionLimits().session_timeout_s,

@@ -10,6 +10,7 @@ into parts, and stands in the file of a daemon's state.
 
 import enum
 import struct
+from collections import Counter
 from typing import Annotated, Final
 
 import attrs
@@ -156,7 +157,7 @@ def decode_roster_untrusted(data: bytes) -> Roster:
     """
     try:
         found = _decoder.decode(data)
-        check_size(len(found.entries), len({entry.site for entry in found.entries}))
+        check_size(Counter(entry.site for entry in found.entries).values())
         voting = found.voting or _Voting((), False, "", False)
         entries = tuple(map(_entry, found.entries))
         return Roster(

@@ -3,12 +3,17 @@
 The *token*, which one daemon of a ring passes to the next::
 
     ring u16, hop u64, last u64, last sender u16, clock u64, burst u64
-    rings u16, plus 2**15 for short rows; rows u16, each: frontier u64, sent u64, held u64 per ring
+    rings u16, plus 2**15 for columns; rows u16, each: frontier u64, sent u64, held u64 per ring
     requests u16, each: ring u16, first u64, last u64
     wanted u16, each: daemon u16
 
 In views of several rings with the feature LOCAL_SAFE each row has a number more, up to where the
-daemon can deliver its ring's stream, and `rings` counts it.
+daemon can deliver its ring's stream, and `rings` counts it. With columns (wire/columns.py) this
+takes the place of the rows::
+
+    first u16, told u16, passes u16: which far columns are told
+    columns: frontier, sent, held of the token's ring, the last of held if that is another one;
+    then the far ones
 
 A *token request* says that a daemon wants the token::
 
@@ -32,21 +37,32 @@ from typing import Final
 
 import msgspec
 
-from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
+from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS, MOST_OF_SITE
 from groupcomm.errors import BadDatagram
+from groupcomm.wire.columns import (
+    MOST_NUMBER,
+    MOST_TIME,
+    Far,
+    decode_column_untrusted,
+    encode_column,
+    far_columns,
+)
 from groupcomm.wire.packet import PacketKind, Reader
-from groupcomm.wire.short_rows import decode_rows_untrusted, encode_rows
 
 MAX_REQUESTS: Final = 512
+
+MOST_WANTED: Final = 16
+"""The daemons that a token with columns names as waiting for it; others ask again."""
 
 _TOKEN_HEAD = struct.Struct("!B16sHQQHQQHH")
 _COUNT = struct.Struct("!H")
 _RANGE = struct.Struct("!HQQ")
 _DAEMON = struct.Struct("!H")
+_FAR = struct.Struct("!HHH")
 _MAX_COLUMNS: Final = MAX_RINGS + 1
 _ROWS: Final = tuple(struct.Struct(f"!{2 + count}Q") for count in range(_MAX_COLUMNS + 1))
 _TOKEN: Final = int(PacketKind.TOKEN)
-_SHORT: Final = 1 << 15  # of the number of rings
+_COLUMNS: Final = 1 << 15  # of the number of rings
 _TELLS: Final = 1 << 15  # of the number of frontiers
 _EVER: Final = 2**64
 
@@ -89,7 +105,7 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
         rows: one for each daemon of the ring, in its order.
         requests: (ring, first, last) of packets that some daemon lacks.
         wanted: daemons that asked for the token, next first.
-        short: its rows are short ones on the wire.
+        far: the far columns that it tells, if its rows travel by columns; None: all rows in full.
     """
 
     ring: int
@@ -101,7 +117,7 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
     rows: list[Row]
     requests: list[tuple[int, int, int]]
     wanted: list[int]
-    short: bool = False
+    far: Far | None = None
 
     def read_rows(self, own: Row, ring: int) -> tuple[int, int]:
         """Return what the ring's daemons have written, as the least of all rows.
@@ -130,21 +146,29 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
             held = min(held, row.held[ring])
         return held
 
+    def keep(self, before: list[Row]) -> None:
+        """Raise the rows to those of an earlier token, as columns may tell less or be left out."""
+        for row, known in zip(self.rows, before, strict=True):
+            row.frontier = max(row.frontier, known.frontier)
+            row.held = list(map(max, row.held, known.held))
+
     def encode(self, key: bytes, limit: int = _EVER) -> bytes:
         """Return the packet for the view with this key.
 
-        With short rows it carries as many of its requests as fit `limit` bytes, one at least; the
-        others are made again.
+        With columns it has at most `limit` bytes, in a ring of at most MOST_OF_SITE daemons: it
+        carries as many of its requests and of the far columns as fit, and one request at least.
         """
         rings = len(self.rows[0].held) if self.rows else 0
-        requests, row = self.requests, _ROWS[rings]
+        requests, wanted, row = self.requests, self.wanted, _ROWS[rings]
         rows: list[bytes] = []
-        if self.short:
-            rows = [encode_rows((one.frontier, one.sent, *one.held) for one in self.rows)]
-            used = _TOKEN_HEAD.size + len(rows[0]) + 2 * _COUNT.size
-            used += len(self.wanted) * _DAEMON.size
-            requests = requests[: max(1, (limit - used) // _RANGE.size)]
-            rings |= _SHORT
+        if self.far is not None:
+            wanted = wanted[:MOST_WANTED]
+            near = self._near_columns()
+            used = _TOKEN_HEAD.size + _FAR.size + len(near) + 2 * _COUNT.size
+            room = limit - used - len(wanted) * _DAEMON.size
+            requests = requests[: max(1, room // 2 // _RANGE.size)]
+            rows = self._columns(self.far, near, room - len(requests) * _RANGE.size)
+            rings |= _COLUMNS
         else:
             for one in self.rows:
                 rows.append(row.pack(one.frontier, one.sent, *one.held))
@@ -166,16 +190,67 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
         ]
         for request in requests:
             parts.append(_RANGE.pack(*request))
-        parts.append(_COUNT.pack(len(self.wanted)))
-        for daemon in self.wanted:
+        parts.append(_COUNT.pack(len(wanted)))
+        for daemon in wanted:
             parts.append(_DAEMON.pack(daemon))
         return b"".join(parts)
 
+    def _near_columns(self) -> bytes:
+        """Return the columns that each token tells."""
+        near = encode_column([row.frontier for row in self.rows], MOST_TIME)
+        near += encode_column([row.sent for row in self.rows])
+        for place in _near(self.ring, len(self.rows[0].held)):
+            near += self._column(place)
+        return near
 
-def _read_short_rows(packet: bytes, rings: int, rows: int) -> tuple[list[Row], int]:
-    """Return the rows of a token with short ones, and the offset of what follows."""
-    found, end = decode_rows_untrusted(packet, _TOKEN_HEAD.size, rows, 2 + rings)
-    return [Row(frontier=row[0], sent=row[1], held=row[2:]) for row in found], end
+    def _column(self, place: int) -> bytes:
+        return encode_column([row.held[place] for row in self.rows], MOST_NUMBER)
+
+    def _columns(self, far: Far, near: bytes, room: int) -> list[bytes]:
+        """Return the table: the near columns, and so many far ones as have room."""
+        told: list[bytes] = []
+        for place in far.places(self.ring, len(self.rows[0].held)):
+            column = self._column(place)
+            room -= len(column)
+            if room < 0:
+                break
+            told.append(column)
+        return [_FAR.pack(far.first, len(told), far.passes), near, *told]
+
+
+def _near(ring: int, columns: int) -> list[int]:
+    """Return the places in `held` that each token tells: that of its ring, and the last one."""
+    return [ring] if ring == columns - 1 else [ring, columns - 1]
+
+
+def _read_columns(packet: bytes, ring: int, columns: int, rows: int) -> tuple[list[Row], Far, int]:
+    """Return the rows of a token with columns, its far columns, and the offset of what follows."""
+    first, told, passes = _FAR.unpack_from(packet, _TOKEN_HEAD.size)
+    count = len(far_columns(ring, columns))
+    if ring >= columns or told > count or first >= max(1, count) or rows > MOST_OF_SITE:
+        raise BadDatagram("count", f"{rows} rows, columns {first} of {columns} on, ring {ring}")
+    far = Far(first, told, passes)
+    at = _TOKEN_HEAD.size + _FAR.size
+    frontiers, at = decode_column_untrusted(packet, at, rows, MOST_TIME)
+    sent, at = decode_column_untrusted(packet, at, rows)
+    table = [
+        Row(frontier=frontier, sent=number, held=[0] * columns)
+        for frontier, number in zip(frontiers, sent, strict=True)
+    ]
+    for place in _near(ring, columns) + far.places(ring, columns):
+        numbers, at = decode_column_untrusted(packet, at, rows, MOST_NUMBER)
+        for row, number in zip(table, numbers, strict=True):
+            row.held[place] = number
+    return table, far, at
+
+
+def _read_full_rows(packet: bytes, columns: int, rows: int) -> tuple[list[Row], int]:
+    """Return the rows of a token without columns, and the offset of what follows."""
+    end = _TOKEN_HEAD.size + rows * _ROWS[columns].size
+    if end > len(packet):
+        raise BadDatagram("short", f"{rows} rows of {columns} numbers in {len(packet)} bytes")
+    found = _ROWS[columns].iter_unpack(packet[_TOKEN_HEAD.size : end])
+    return [Row(frontier=frontier, sent=sent, held=held) for frontier, sent, *held in found], end
 
 
 def decode_token_untrusted(packet: bytes) -> Token:
@@ -186,11 +261,14 @@ def decode_token_untrusted(packet: bytes) -> Token:
         )
         if kind != _TOKEN:
             raise BadDatagram("kind", f"a packet is not of kind {_TOKEN}")
-        short, rings = rings & _SHORT, rings & ~_SHORT
+        by_columns, rings = rings & _COLUMNS, rings & ~_COLUMNS
         if rings > _MAX_COLUMNS or not 0 < rows <= MAX_DAEMONS:
             raise BadDatagram("count", f"{rows} rows of {rings} rings")
-        full_end = _TOKEN_HEAD.size + rows * _ROWS[rings].size
-        table, rows_end = _read_short_rows(packet, rings, rows) if short else ([], full_end)
+        far: Far | None = None
+        if by_columns:
+            table, far, rows_end = _read_columns(packet, ring, rings, rows)
+        else:
+            table, rows_end = _read_full_rows(packet, rings, rows)
         (count,) = _COUNT.unpack_from(packet, rows_end)
         requests_end = rows_end + _COUNT.size + count * _RANGE.size
         (waiting,) = _COUNT.unpack_from(packet, requests_end)
@@ -203,9 +281,6 @@ def decode_token_untrusted(packet: bytes) -> Token:
     if len(packet) != size:
         reason = "short" if len(packet) < size else "trailing"
         raise BadDatagram(reason, f"a token of {len(packet)} bytes, where it has {size}")
-    if not short:
-        for frontier, sent, *held in _ROWS[rings].iter_unpack(packet[_TOKEN_HEAD.size : rows_end]):
-            table.append(Row(frontier=frontier, sent=sent, held=held))
     requests = list(_RANGE.iter_unpack(packet[rows_end + _COUNT.size : requests_end]))
     for _, first, end in requests:
         if first > end:
@@ -221,7 +296,7 @@ def decode_token_untrusted(packet: bytes) -> Token:
         rows=table,
         requests=requests,
         wanted=wanted,
-        short=bool(short),
+        far=far,
     )
 
 

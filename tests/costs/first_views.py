@@ -53,8 +53,11 @@ def counting(cluster: Cluster) -> tuple[Counter[str], list[int]]:
 
 def first_view(sites: int, daemons: int, *, relays: bool = False) -> Cost:
     """Form a view of this many sites with this many daemons each."""
-    settings = crowd(sites, daemons, relays=relays)
-    cluster = Cluster(settings, start=False)
+    return form_view(Cluster(crowd(sites, daemons, relays=relays), start=False))
+
+
+def form_view(cluster: Cluster) -> Cost:
+    """Start all daemons of a cluster, and count until they have one view."""
     kinds, sizes = counting(cluster)
     cluster.start(form=False)
     hosts = range(len(cluster.daemons))

@@ -7,6 +7,7 @@
 """
 
 import argparse
+import gc
 import json
 import time
 from collections import Counter
@@ -63,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--each", type=int, default=10, help="daemons of each site")
     parser.add_argument("--idle-s", type=float, default=60.0, help="idle virtual seconds")
     options = parser.parse_args(arguments)
+    gc.disable()  # as in each daemon: nearly all of these objects stay
     counted = Counted(options.sites, options.each)
     hosts = range(options.sites * options.each)
     counted.cluster.start(form=False)
@@ -72,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     counted.pop("its first second")
     counted.cluster.run(options.idle_s)
     counted.pop("idle")
+    gc.enable()  # views that are over refer to each other in circles
     lost, left = hosts[-options.each :], hosts[: -options.each]
     for at in lost:
         counted.cluster.daemons[at].kill()

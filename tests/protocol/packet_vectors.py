@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec import structs
+
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
@@ -64,9 +66,9 @@ from groupcomm.wire.token import (
 from tests.protocol.families import Example, Family, Fields, cut_and_lengthened
 from tests.protocol.session_vectors import messages, read_body
 from tests.protocol.token_examples import (
+    COLUMNS_TOKEN,
     KEY,
     REST,
-    SHORT_TOKEN,
     TELLING_REST,
     TELLING_TOKEN,
     TIME,
@@ -134,7 +136,7 @@ def _token(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
         "rows": rows,
         "requests": found.requests,
         "wanted": found.wanted,
-        "short": found.short,
+        "far": None if found.far is None else list(structs.astuple(found.far)),
     }, found.encode(key)
 
 
@@ -364,7 +366,11 @@ PACKETS: Final = Family(
             ).encode(KEY),
         ),
         Example("token", "Of a ring of two daemons in a view of two rings.", TOKEN),
-        Example("token with short rows", "The same.", SHORT_TOKEN),
+        Example(
+            "token with columns",
+            "The same with four numbers held: near columns 0 and 3, and both far ones, 2 first.",
+            COLUMNS_TOKEN,
+        ),
         Example(
             "token that tells what daemons can deliver",
             "The same in a view with LOCAL_SAFE: of packet 9 daemon 1 lacks what it follows.",
@@ -476,7 +482,7 @@ PACKETS: Final = Family(
             ),
         ),
         *cut_and_lengthened("token", TOKEN),
-        *cut_and_lengthened("token with short rows", SHORT_TOKEN),
+        *cut_and_lengthened("token with columns", COLUMNS_TOKEN),
         Example("a token without rows", "One for each daemon.", TOKEN[:53] + b"\0\2\0\0\0\0\0\0"),
         *cut_and_lengthened("horizon", _HORIZON),
         Example(

@@ -178,6 +178,8 @@ def test_sizes() -> None:
         "daemons of a view": view.MAX_DAEMONS,
         "rings of a view": view.MAX_RINGS,
         "rings of a view without the feature `crowds`": view.PLAIN_RINGS,
+        "daemons of a site": view.MOST_OF_SITE,
+        "daemons that a token with columns names as waiting": token.MOST_WANTED,
         "notices in a HORIZON packet": horizon.MOST_NOTICES,
         "streams in a notice of this release": horizon.MOST_HELD,
         "parts of a control message": control.MAX_PARTS,

@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec import structs
 
+from groupcomm.wire.columns import Far
 from groupcomm.wire.token import RestNotice, Row, Token, decode_token_untrusted
 
 KEY: Final = bytes(range(16))
@@ -24,7 +25,11 @@ TOKEN: Final = Token(
     requests=[(0, 3, 4), (1, 5, 5)],
     wanted=[1],
 ).encode(KEY)
-SHORT_TOKEN: Final = structs.replace(decode_token_untrusted(TOKEN), short=True).encode(KEY)
+COLUMNS_TOKEN: Final = structs.replace(
+    decode_token_untrusted(TOKEN),
+    rows=[structs.replace(row, held=[*row.held, 8 + at, 3]) for at, row in enumerate(_ROWS)],
+    far=Far(first=1, told=2, passes=3),
+).encode(KEY)
 TELLING_TOKEN: Final = structs.replace(
     decode_token_untrusted(TOKEN),
     rows=[

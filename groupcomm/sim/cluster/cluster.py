@@ -480,6 +480,7 @@ def make_config(settings: Settings) -> CoreConfig:
         most_rings=settings.most_rings,
         few_daemons=settings.few_daemons,
         many_daemons=settings.many_daemons,
+        token_bytes=settings.token_bytes,
         rights=settings.rights,
         starts=settings.starts,
         windows=settings.windows,

@@ -106,14 +106,20 @@ def test_a_difference_has_both_values() -> None:
 def test_settings_of_the_largest_cluster_can_be_reported() -> None:
     names = tuple(f"{place:04}{'x' * 200}" for place in range(1024))
     advised = tuple((f"sites.main.daemons.{name}", ("10.0.0.1:4803",)) for name in names)
-    shared = shared_settings(CoreConfig(sites=(names,), advised=advised))
+    sites = tuple(names[at : at + 64] for at in range(0, 1024, 64))
+    shared = shared_settings(CoreConfig(sites=sites, advised=advised))
     told = Settings("a", shared.digests, shared.required, shared.advised)
     assert decode_message_untrusted(*encode_message(told)) == told
-    assert len(dict(shared.required)["sites.1.daemons"]) == MAX_ITEMS
     assert len(shared.advised) == MAX_ROWS
-    fewer = shared_settings(CoreConfig(sites=(names[:-1],)))
-    found = [d.key for d in differences(shared.required, fewer.required)]
-    assert found == ["sites.1.daemons"], "what is cut has a digest of the whole"
+
+
+def test_a_setting_of_many_items_is_cut_and_has_a_digest_of_the_whole() -> None:
+    items = tuple(map(str, range(2 * MAX_ITEMS)))
+    shared, fewer = (
+        shared_settings(CoreConfig(advised=(("k", each),))) for each in (items, items[:-1])
+    )
+    assert len(dict(shared.advised)["k"]) == MAX_ITEMS
+    assert [each.key for each in differences(shared.advised, fewer.advised)] == ["k"]
 
 
 def test_site_names_are_as_many_as_sites() -> None:

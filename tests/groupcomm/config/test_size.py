@@ -12,12 +12,13 @@ from groupcomm.config.roster import (
     RosterChange,
     RosterEntry,
 )
-from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
+from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS, MOST_OF_SITE
 from groupcomm.config.votes import CountDaemon, Share
 from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.wire.roster import decode_roster_untrusted, encode_roster
 
 SITES = f"{MAX_RINGS + 1} sites; a cluster has at most {MAX_RINGS}"
+OF_SITE = f"{MOST_OF_SITE + 1} daemons; a site has at most {MOST_OF_SITE}"
 DAEMONS = f"{MAX_DAEMONS + 1} daemons; a cluster has at most {MAX_DAEMONS}"
 
 
@@ -51,9 +52,17 @@ def test_the_limit_on_rings_can_only_be_lowered(most: int) -> None:
 
 
 def test_a_configuration_has_no_more_daemons_than_a_view() -> None:
-    names = tuple(f"d{number}" for number in range(MAX_DAEMONS + 1))
-    assert len(CoreConfig(sites=(names[1:],)).daemons) == MAX_DAEMONS
+    names = [f"d{number}" for number in range(MAX_DAEMONS + 1)]
+    sites = [tuple(names[at::64]) for at in range(64)]
+    assert len(CoreConfig(sites=(sites[0][1:], *sites[1:])).daemons) == MAX_DAEMONS
     with pytest.raises(ConfigError, match=DAEMONS):
+        CoreConfig(sites=tuple(sites))
+
+
+def test_a_site_has_no_more_daemons_than_a_token_has_room_for() -> None:
+    names = tuple(f"d{number}" for number in range(MOST_OF_SITE + 1))
+    assert len(CoreConfig(sites=(names[1:],)).daemons) == MOST_OF_SITE
+    with pytest.raises(ConfigError, match=OF_SITE):
         CoreConfig(sites=(names,))
 
 
@@ -66,8 +75,10 @@ def test_a_configuration_has_no_more_daemons_than_a_view() -> None:
             InviteDaemon(invitation=invitation("new"), now_s=1),
             SITES,
         ),
-        (roster_of(MAX_DAEMONS, 2), AddDaemon(name="new", site="s1"), DAEMONS),
-        (roster_of(MAX_DAEMONS, 2), InviteDaemon(invitation=invitation("s1"), now_s=1), DAEMONS),
+        (roster_of(MAX_DAEMONS, 64), AddDaemon(name="new", site="s1"), DAEMONS),
+        (roster_of(MAX_DAEMONS, 64), InviteDaemon(invitation=invitation("s1"), now_s=1), DAEMONS),
+        (roster_of(MOST_OF_SITE, 1), AddDaemon(name="new", site="s0"), OF_SITE),
+        (roster_of(MOST_OF_SITE, 1), InviteDaemon(invitation=invitation("s0"), now_s=1), OF_SITE),
     ],
 )
 def test_no_daemon_is_added_or_invited_for_which_no_view_has_room(
@@ -93,3 +104,5 @@ def test_a_roster_that_is_too_large_is_not_accepted_from_others() -> None:
     assert decode_roster_untrusted(encode_roster(fits)) == fits
     with pytest.raises(BadDatagram, match=SITES):
         decode_roster_untrusted(encode_roster(roster_of(MAX_RINGS + 1, MAX_RINGS + 1)))
+    with pytest.raises(BadDatagram, match=OF_SITE):
+        decode_roster_untrusted(encode_roster(roster_of(MOST_OF_SITE + 1, 1)))

@@ -8,10 +8,18 @@ measured here with few daemons, too.
 from math import log
 from typing import Final
 
+import attrs
 import pytest
 
 from groupcomm.sim.cluster.cluster import Cluster
-from tests.costs.first_views import DELAY_S, Cost, counting, crowd, first_view
+from tests.costs.first_views import (
+    DELAY_S,
+    Cost,
+    counting,
+    crowd,
+    first_view,
+    form_view,
+)
 
 
 def exponent(small: float, large: float, growth: float) -> float:
@@ -79,6 +87,20 @@ def test_with_relays_what_is_said_about_views_grows_with_the_sites_and_not_with_
     larger = first_view(4, 8, relays=True)
     more = sum(larger.kinds[kind] for kind in SAID) / 32
     assert more < 2.2 * said[0], "twice the daemons of a site"
+
+
+def test_with_relays_few_daemons_prove_to_each_other_that_they_are_there() -> None:
+    """Each pair that exchanges datagrams does so once; most pairs never do."""
+    sites, each = 8, 4
+    costs, pairs = [], set[tuple[int, int]]()
+    for suite in (0, 1):
+        settings = attrs.evolve(crowd(sites, each, relays=True), suite=suite)
+        cluster = Cluster(settings, start=False)
+        cluster.network.observers.append(lambda source, target, *_: pairs.add((source, target)))
+        costs.append(form_view(cluster).datagrams)
+    within, between = sites * each * (each - 1), 2 * sites * (sites - 1)
+    assert len(pairs) <= within + between
+    assert costs[1] - costs[0] <= 6 * len(pairs)
 
 
 def idle_second(sites: int, daemons: int) -> Cost:

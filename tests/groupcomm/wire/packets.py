@@ -26,6 +26,7 @@ from groupcomm.wire.bundle import (
     state_bundle,
     subscription_bundle,
 )
+from groupcomm.wire.columns import MOST_NUMBER, MOST_TIME, Far, far_columns
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import (
     DataPacket,
@@ -257,21 +258,49 @@ def ranges(ring: bool) -> st.SearchStrategy[Any]:
 
 
 @st.composite
+def far_of(draw: st.DrawFn, ring: int, columns: int) -> Far:
+    count = len(far_columns(ring, columns))
+    first = draw(st.integers(0, max(0, count - 1)))
+    return Far(first=first, told=draw(st.integers(0, count)), passes=draw(U16))
+
+
+def as_told(row: Row, least: Row, ring: int, far: Far) -> Row:
+    """Return what a token with these far columns tells of a row, if another one is the least."""
+
+    def near(number: int, other: int, most: int) -> int:
+        other = max(1, other)
+        return min(other + number % (most + 1), 2**64 - 1)
+
+    columns = len(row.held)
+    told = {ring, columns - 1, *far.places(ring, columns)}
+    held = [
+        near(number, other, MOST_NUMBER) if place in told else 0
+        for place, (number, other) in enumerate(zip(row.held, least.held, strict=True))
+    ]
+    return Row(frontier=near(row.frontier, least.frontier, MOST_TIME), sent=row.sent, held=held)
+
+
+@st.composite
 def tokens(draw: st.DrawFn) -> Token:
     rings = draw(st.integers(0, MAX_RINGS))
     held = st.lists(U64, min_size=rings, max_size=rings)
     rows = st.builds(Row, frontier=U64, sent=U64, held=held)
+    table, ring, far = draw(st.lists(rows, min_size=1, max_size=3)), draw(U16), None
+    if rings and draw(st.booleans()):
+        ring %= rings
+        far = draw(far_of(ring, rings))
+        table = [as_told(row, table[0], ring, far) for row in table]
     return Token(
-        ring=draw(U16),
+        ring=ring,
         hop=draw(U64),
         last=draw(U64),
         last_sender=draw(U16),
         clock=draw(U64),
         burst=draw(U64),
-        rows=draw(st.lists(rows, min_size=1, max_size=3)),
+        rows=table,
         requests=draw(st.lists(ranges(ring=True), max_size=4)),
         wanted=draw(st.lists(U16, max_size=4)),
-        short=draw(st.booleans()),
+        far=far,
     )
 
 

@@ -33,7 +33,8 @@ def settings() -> Settings:
     """The settings of a cluster of as many daemons as there may be, with long names and keys."""
     names = [f"{n:04}" + "d" * 251 for n in range(MAX_DAEMONS)]
     advised = tuple((f"sites.s.daemons.{name}", ("ü" * 300,) * 8) for name in names)
-    config = CoreConfig(sites=(tuple(names),), advised=advised)
+    sites = tuple(tuple(names[at::64]) for at in range(64))
+    config = CoreConfig(sites=sites, advised=advised)
     own = shared_settings(config)
     return Settings(name=names[0], digests=own.digests, required=own.required, advised=own.advised)
 

@@ -78,7 +78,7 @@ def test_a_token_at_its_limits_comes_back(made: Token) -> None:
 
 
 SHORT = 2**15
-"""The bit of short rows: with it alone there is no ring."""
+"""The bit of columns: with it alone there is no ring."""
 
 
 def beyond(rings: int, rows: int) -> bytes:

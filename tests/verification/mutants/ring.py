@@ -3,16 +3,19 @@
 from collections.abc import Callable
 from math import inf
 
+from msgspec import structs
+
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.order.order import Order
 from groupcomm.ring.reception import Reception
 from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.ring.token_monitor import TokenMonitor
 from groupcomm.stream.stream import Stream
+from groupcomm.wire.columns import Far
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.token import Row, Token
-from tests.verification.mutants.mutant import Right, mutant
+from tests.verification.mutants.mutant import Right, mutant, site_mutant
 
 _FAR_AHEAD_US = 500_000
 _TOO_MUCH_US = 5000
@@ -183,8 +186,20 @@ def unreceived_member_stays(_right: Right) -> Right:
     return on_token
 
 
+@site_mutant((Far, "passed"))
+def far_columns_take_no_turns(right: Right) -> Right:
+    """A token that has no room for all columns tells the same ones at each visit."""
+
+    def passed(self: Far, rows: int, columns: int) -> Far:
+        found: Far = right(self, rows, columns)
+        return structs.replace(found, first=0)
+
+    return passed
+
+
 BUGS = (
     clock_ignores_stamps,
+    far_columns_take_no_turns,
     far_stamp_ignored,
     forgets_by_own_frontier,
     frontier_is_highest,

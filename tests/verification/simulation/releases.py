@@ -7,18 +7,18 @@ import attrs
 
 from groupcomm.config.versions import (
     ADDRESSED,
+    COLUMNS,
     DIGESTS,
     PACKED,
     SEGMENTS,
-    SHORT_ROWS,
     Versions,
 )
 
 MEETING: Final = (
     Versions(lowest=1, highest=1),
     Versions(lowest=1, highest=PACKED, features=0b1),
-    Versions(lowest=1, highest=PACKED, features=0b11 | DIGESTS | SHORT_ROWS | ADDRESSED),
-    Versions(lowest=1, highest=PACKED + 1, features=0b110 | DIGESTS | SHORT_ROWS),
+    Versions(lowest=1, highest=PACKED, features=0b11 | DIGESTS | COLUMNS | ADDRESSED),
+    Versions(lowest=1, highest=PACKED + 1, features=0b110 | DIGESTS | COLUMNS),
 )
 """Releases of which each two share a version; not all have the same features."""
 

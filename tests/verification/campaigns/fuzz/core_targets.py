@@ -48,6 +48,7 @@ from groupcomm.session.differences import decode_difference_untrusted, encode_di
 from groupcomm.session.frames import FrameReader
 from groupcomm.wire import (
     bundle,
+    columns,
     control,
     data,
     eviction,
@@ -60,7 +61,6 @@ from groupcomm.wire import (
     messages,
     packet,
     roster,
-    short_rows,
     token,
 )
 from groupcomm.wire.joining import ROOM_BYTES
@@ -277,12 +277,12 @@ def _line_table(raw: bytes) -> None:
     assert [row[:2] for row in again.rows] == [row[:2] for row in (table.rows if table else ())]
 
 
-def _short_rows(raw: bytes) -> None:
-    """Rows of a token have one form; before them are here their number and that of the columns."""
-    rows, columns = (*raw[:2], 1, 1)[:2]
-    table, end = short_rows.decode_rows_untrusted(raw, 2, rows, columns)
-    assert [len(row) for row in table] == [columns] * rows
-    assert short_rows.encode_rows(table) == raw[2:end]
+def _column(raw: bytes) -> None:
+    """A column of a token has one form; before it is here the number of its rows."""
+    rows = max(1, *raw[:1], 0)
+    numbers, end = columns.decode_column_untrusted(raw, 1, rows, columns.MOST_NUMBER)
+    assert len(numbers) == rows
+    assert columns.encode_column(numbers) == raw[1:end]
 
 
 def _pieces(raw: bytes) -> None:
@@ -347,7 +347,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.data.data": _packet(data.decode_data_untrusted),
     "wire.data.unreliable": _packet(data.decode_unreliable_untrusted),
     "wire.token.token": _packet(token.decode_token_untrusted),
-    "wire.short_rows.rows": _short_rows,
+    "wire.columns.column": _column,
     "wire.token.rest": _packet(token.decode_rest_untrusted),
     "wire.token.held": _packet(token.decode_held_untrusted),
     "wire.token.request": _packet(token.decode_request_untrusted),

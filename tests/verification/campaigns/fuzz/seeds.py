@@ -50,6 +50,7 @@ from groupcomm.security.plain import PlainSealer
 from groupcomm.session import daemon_frames, frames
 from groupcomm.session.differences import Difference, encode_difference, place_of
 from groupcomm.wire.bundle import encode_groups
+from groupcomm.wire.columns import encode_column
 from groupcomm.wire.control import ControlPacket, cut_message, deflate_packets
 from groupcomm.wire.eviction import Eviction
 from groupcomm.wire.hello import HELLO_BYTES, NO_WRAP, Hello, Introduction
@@ -81,7 +82,6 @@ from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.roster import RosterStep, StepKind, encode_roster
 from groupcomm.wire.segments import Cutter
-from groupcomm.wire.short_rows import encode_rows
 from groupcomm_lessons.algorithms.buffering import Received
 from groupcomm_lessons.algorithms.direct import datagrams as direct
 from groupcomm_lessons.algorithms.process import Message
@@ -202,7 +202,7 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     yield "wire.roster.roster", encode_roster(_VOTING)
     yield from _joining()
     yield "wire.packet.peek", bytes(20)
-    yield "wire.short_rows.rows", b"\2\3" + encode_rows([(2**64 - 1, 0, 7), (0, 2**63, 7)])
+    yield "wire.columns.column", b"\3" + encode_column([2**40, 0, 2**40 + 2**14 - 2])
     yield "wire.segments.accept", b"\0" + Cutter().cut(bytes((1,)) + bytes(100), 60)
     yield "wire.link.with_key", without_key(CODECS[0].example.encode(KEY))
     yield "wire.bundle.body", bytes(example_bundle().body)
