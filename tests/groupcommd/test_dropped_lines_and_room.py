@@ -1,6 +1,13 @@
-"""Findings that were in the log or in a counter alone: lines that are missing, daemons left out."""
+"""Findings that were in the log or in a counter alone: lines that are missing, daemons left out,
+programs refused.
+"""
 
-from groupcommd.operators.assessment import DaemonAnswers, check_log, check_room
+from groupcommd.operators.assessment import (
+    DaemonAnswers,
+    check_log,
+    check_programs,
+    check_room,
+)
 from groupcommd.operators.findings import Grade
 
 
@@ -26,3 +33,19 @@ def test_daemons_for_which_a_view_has_no_room_are_a_finding() -> None:
     assert "now it has 2" in found.text
     assert list(check_room(DaemonAnswers({}, {"no_room": [], "rings": rings}, {}))) == []
     assert list(check_room(DaemonAnswers({}, {}, {}))) == [], "an older daemon does not say it"
+
+
+def programs(limit: int | None, **refused: int) -> DaemonAnswers:
+    later = {"connections": 9, "connections_most": 101, "refused": refused}
+    return DaemonAnswers({}, later, {"quotas": {"connections": limit}})
+
+
+def test_it_is_told_how_many_connections_a_user_may_have() -> None:
+    found = check_programs(programs(None, hello=3))
+    assert found.grade is Grade.OK
+    assert found.text.startswith("9 connections of at most 101; one user may have as many as it")
+    assert "leaves to others, 51 if there are none" in found.text
+    assert check_programs(programs(20)).text.endswith("one user may have 20")
+    found = check_programs(programs(20, quota=4, full=1, hello=3))
+    assert (found.grade, "5 more were refused" in found.text) == (Grade.WARNING, True)
+    assert "clients.quotas.connections" in found.remedy

@@ -51,6 +51,7 @@ def assess(answers: DaemonAnswers) -> Iterator[Finding]:
     yield from check_other_daemons(answers)
     yield from check_copies(answers)
     yield from check_datagrams(answers)
+    yield check_programs(answers)
     yield from check_ways(answers)
     yield check_disk(answers)
     yield from check_loop(answers)
@@ -179,6 +180,21 @@ def _check_rejected(
             return warning("datagrams", text, "none: they were dropped")
         remedy = f"if {' or '.join(missing)} sent them: {remedy}; anybody can send such datagrams"
     return (problem if is_now else warning)("datagrams", text, remedy)
+
+
+def check_programs(answers: DaemonAnswers) -> Finding:
+    """Tell how many connections there may be, and report those that were refused."""
+    found, quota = answers.later, answers.configuration["quotas"]["connections"]
+    most = found["connections_most"]
+    alone = f"as many as it leaves to others, {-(-most // 2)} if there are none"
+    own = alone if quota is None else quota
+    text = f"{found['connections']} connections of at most {most}; one user may have {own}"
+    refused = sum(found["refused"].get(reason, 0) for reason in ("quota", "full"))
+    if not refused:
+        return ok("programs", text)
+    remedy = "see principals in groupcomm status --json; clients.quotas.connections is the limit of"
+    remedy += " each user, and the system's of open files (LimitNOFILE) that of all"
+    return warning("programs", f"{text}; {refused} more were refused", remedy)
 
 
 def check_files(answers: DaemonAnswers) -> list[Finding]:
