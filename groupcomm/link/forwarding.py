@@ -23,7 +23,7 @@ from groupcomm.wire.link import Acknowledgement, LinkPacket, ResendRequest
 RESEND_BYTES = 256 * 1024
 """The most bytes that answer one request; packets that do not fit are requested again."""
 
-REQUEST_RANGES = 64
+REQUEST_RANGES = 32
 """The ranges of one request, so few that it passes every path."""
 
 PATIENCE = 3

@@ -29,8 +29,8 @@ HORIZON_HEAD_BYTES: Final = _HEAD.size
 MOST_NOTICES: Final = 128
 """The most notices of one packet, which has room for less than a third of them."""
 
-MOST_HELD: Final = 64
-"""The most streams in one notice of this release: with these it fits each path."""
+MOST_HELD: Final = 56
+"""The most streams in one notice of this release: with these it fits the smallest packet."""
 
 _UNSETTLED, _ADDRESSED, _SHARED = 1, 2, 4  # the flags of a notice; no notice has both last ones
 _FLAGS_AT: Final = _NOTICE.size - 2

@@ -1,12 +1,21 @@
-"""The largest messages about views that daemons can come to: all fit into their parts."""
+"""The largest packets that daemons can come to: messages about views fit into their parts."""
 
 import pytest
 from msgspec import structs
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.shared import shared_settings
-from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS, Incarnation
+from groupcomm.config.view import (
+    MAX_DAEMONS,
+    MAX_RINGS,
+    MOST_OF_SITE,
+    SAFE_PACKET_BYTES,
+    Incarnation,
+)
+from groupcomm.link.forwarding import REQUEST_RANGES
 from groupcomm.wire.control import MAX_PARTS, cut_message
+from groupcomm.wire.horizon import MOST_HELD, HorizonNotice, HorizonPacket
+from groupcomm.wire.link import MAX_ACK_RANGES, Acknowledgement, ResendRequest
 from groupcomm.wire.membership import (
     MAX_HELD_RANGES,
     MAX_MISSING,
@@ -23,6 +32,7 @@ from groupcomm.wire.membership import (
     encode_message,
     most_reported,
 )
+from groupcomm.wire.token import RestNotice
 
 LARGEST = 2**64 - 2**33
 SMALLEST_PACKET = 600
@@ -83,3 +93,31 @@ def test_it_is_cut_into_parts_and_accepted(message: ControlMessage) -> None:
 def test_few_rings_are_reported_in_full() -> None:
     assert most_reported(1) == most_reported(4) == (MAX_HELD_RANGES, MAX_NOTICES)
     assert structs.asdict(join(4))["past"].holdings[0].spans == spans(MAX_HELD_RANGES)
+
+
+def test_a_notice_to_all_rings_and_a_request_for_many_packets_fit_the_smallest_packet() -> None:
+    held = [(ring, LARGEST) for ring in range(MAX_RINGS - MOST_HELD, MAX_RINGS)]
+    notice = HorizonNotice(
+        ring=MAX_RINGS - 1,
+        horizon=LARGEST,
+        upto=LARGEST,
+        frontier=LARGEST,
+        unsettled=True,
+        held=held,
+        targets=2**MAX_RINGS - 1,
+    )
+    request = ResendRequest(ring=1, asker=1, ranges=[(LARGEST, LARGEST)] * REQUEST_RANGES)
+    ack = Acknowledgement(sender=1, delay_us=1, ranges=[(LARGEST, LARGEST)] * MAX_ACK_RANGES)
+    rest = RestNotice(
+        ring=1,
+        hop=1,
+        holder=1,
+        last=LARGEST,
+        horizon=LARGEST,
+        frontiers=[LARGEST] * MOST_OF_SITE,
+        deliverable=LARGEST,
+    )
+    key = bytes(16)
+    packets = [HorizonPacket(notices=[notice]).encode(key), request.encode(key), ack.encode(key)]
+    assert [len(each) for each in packets if len(each) > SMALLEST_PACKET] == []
+    assert len(rest.encode(key)) <= SAFE_PACKET_BYTES
