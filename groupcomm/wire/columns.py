@@ -77,10 +77,15 @@ def encode_column(numbers: Sequence[int], most: int = _EVER) -> bytes:
     if min(numbers) == greatest:
         return _varint(2 * greatest)
     least = min(filter(None, numbers))
-    parts = [_varint(2 * least + 1)]
+    out = bytearray(_varint(2 * least + 1))
     for number in numbers:
-        parts.append(_varint(min(number - least, most) + 1 if number else 0))
-    return b"".join(parts)
+        more = number - least + 1 if number else 0
+        more = min(more, most + 1)
+        if more < 0x80:
+            out.append(more)
+        else:
+            out += _varint(more)
+    return bytes(out)
 
 
 def decode_column_untrusted(
@@ -95,7 +100,11 @@ def decode_column_untrusted(
         return [least] * rows, offset
     numbers = []
     for _ in range(rows):
-        more, offset = _read(packet, offset)
+        more = packet[offset] if offset < len(packet) else 0x80
+        if more < 0x80:
+            offset += 1
+        else:
+            more, offset = _read(packet, offset)
         numbers.append(least + more - 1 if more else 0)
     greatest = max(numbers)
     right = greatest < _EVER and greatest - least <= most and min(numbers) < greatest
@@ -104,12 +113,7 @@ def decode_column_untrusted(
     return numbers, offset
 
 
-_SHORT: Final = [bytes([number]) for number in range(128)]
-
-
 def _varint(left: int) -> bytes:
-    if left < 0x80:
-        return _SHORT[left]
     out = bytearray()
     while left > 0x7F:
         out.append(left & 0x7F | 0x80)
