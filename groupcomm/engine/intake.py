@@ -178,6 +178,8 @@ class Intake:
                 self._queue(session, sessions, now)
             else:
                 self.done.append(session.connection)
+                if session.state is _DRAINING:
+                    self._drained(session)
             if sessions:
                 self._turns[principal] = sessions  # the principal's turn comes after all others
                 if not (self._accounts and self._owes(principal, now)):
@@ -291,8 +293,6 @@ class Intake:
                 f"the client has sent a frame that does not decode ({error}): check its library",
             )
             return True
-        if session.state is _DRAINING:
-            self._drained(session)
         return False
 
     # ---- quotas ----

@@ -457,9 +457,12 @@ class DaemonSession:
                     return None
                 self._frames = self._reader.feed(self._input.popleft())
             frame = next(self._frames, None)
-            if frame is not None:
-                return self._on_frame(frame)
-            self._frames = None
+            if frame is None:
+                self._frames = None
+                continue
+            if self._reader.is_empty:
+                self._frames = None  # the session needs no other turn to find nothing
+            return self._on_frame(frame)
         return None
 
     def _on_frame(self, frame: bytes) -> Request:

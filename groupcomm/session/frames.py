@@ -149,14 +149,16 @@ class FrameReader:
 
     Attributes:
         limit: the greatest length of a frame; a longer one is refused before it is buffered.
+        is_empty: whether the bytes that were fed end with the frame that was yielded last.
     """
 
-    __slots__ = ("_needed", "_rest", "limit")
+    __slots__ = ("_needed", "_rest", "is_empty", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._rest = bytearray()  # the beginning of a frame, its length included
         self._needed = 4  # bytes up to the end of the frame's length, then of the whole frame
+        self.is_empty = False
 
     @property
     def is_between_frames(self) -> bool:
@@ -188,6 +190,7 @@ class FrameReader:
                 frame = bytes(memoryview(rest)[4:])
                 rest.clear()
                 self._needed = 4
+                self.is_empty = start == size
                 yield frame
         while size - start >= 4:
             (length,) = LENGTH.unpack_from(data, start)
@@ -197,6 +200,7 @@ class FrameReader:
             if end > size:
                 self._needed = end - start
                 break
+            self.is_empty = end == size
             yield data[start + 4 : end]
             start = end
         self._rest += data[start:]

@@ -57,3 +57,10 @@ def test_the_same_load_costs_the_same_again() -> None:
     load = Load(3, 1, ServiceLevel.AGREED, 200)
     first, again = (attrs.evolve(measure(load), calls=0.0) for _ in range(2))
     assert first == again  # the interpreter chooses when it calls some finalizers
+
+
+def test_a_message_to_many_groups_takes_no_more_steps_than_to_one() -> None:
+    """Its frame is all that a session may have done in a step, and nothing waits behind it."""
+    load = Load(3, 1, ServiceLevel.AGREED, 200, groups=10)
+    one, ten = (measure(attrs.evolve(load, targets=targets)).steps for targets in (1, 10))
+    assert ten == pytest.approx(one, abs=0.2)
