@@ -174,12 +174,7 @@ class Intake:
             if not (session.overdrawn and (ready or sessions) and self._misses_turn(session)):
                 waste = STEP_WASTE - wasted[principal]
                 wasted[principal] += self._serve_session(session, waste, now)
-            if session.has_input:
-                self._queue(session, sessions, now)
-            else:
-                self.done.append(session.connection)
-                if session.state is _DRAINING:
-                    self._drained(session)
+            self._end_turn(session, sessions, now)
             if sessions:
                 self._turns[principal] = sessions  # the principal's turn comes after all others
                 if not (self._accounts and self._owes(principal, now)):
@@ -199,12 +194,17 @@ class Intake:
         self.due = min(self.due, now + max(wait_s, LEAST_WAIT_S))
         return deque(name for name in ready if name not in self._void_senders)
 
-    def _queue(
+    def _end_turn(
         self, session: DaemonSession, sessions: dict[int, DaemonSession], now: float
     ) -> None:
-        """Queue a session after its principal's others, or until its client reads."""
+        """Queue a session with more input after its principal's others, or until its client reads;
+        all input of another one was processed."""
         number = session.connection
-        if session.stalled:
+        if not session.has_input:
+            self.done.append(number)
+            if session.state is _DRAINING:
+                self._drained(session)
+        elif session.stalled:
             self._fresh[number] = session
             self.due = now  # the reply may be read within this step
         elif (at := session.joins_paid_at - JOINS_BURST_S) > now:

@@ -19,8 +19,9 @@ MOST_CROWDS: Final = 4.0
 HOLD_S: Final = 0.008
 """The time for which a relay holds joins and commits, as others and later ones may come."""
 
-HOLDS: Final = 4
-"""The times that they are held on the way to another daemon and back, through two relays each."""
+HOLDS: Final = 5
+"""The times that they are held on the way to another daemon and back: by the relay of the own site,
+by one in between if they go around, and for half the time by that of the other site."""
 
 
 def are_few(config: CoreConfig) -> bool:

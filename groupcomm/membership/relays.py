@@ -44,6 +44,10 @@ MOST_TOGETHER: Final = 2**16
 MOST_HELD: Final = 4096
 """The messages that wait, beyond which the oldest goes; more than any cluster has daemons."""
 
+FEW_CONTACTS: Final = 8
+"""Up to so many daemons of other sites get at once what is passed on around: along a chain of sites
+each hold would come on top of the ones before, and little would come together."""
+
 RARE: Final = 8
 """Daemons that are no relays, or without relays no lowest daemon of their ring, send every eighth
 beacon only to other sites' daemons outside the view: one path that works is enough to meet."""
@@ -115,6 +119,7 @@ class Relays:
 
     __slots__ = (
         "_around",
+        "_around_due",
         "_before",
         "_began_at",
         "_detector",
@@ -138,7 +143,7 @@ class Relays:
         self._flood = flood
         self._detector = detector
         self._outward, self._inward, self._around = Held(), Held(), Held()
-        self._outward_due = self._inward_due = inf
+        self._outward_due = self._around_due = self._inward_due = inf
         self._began_at = self.now = self._ranked_at = -inf
         self._rank: int | None = None
         self._reach: dict[int, tuple[Row, frozenset[int | None], int | None]] = {}
@@ -164,7 +169,7 @@ class Relays:
     @property
     def due(self) -> float:
         """Return the time at which something has to be passed on."""
-        return min(self._outward_due, self._inward_due)
+        return min(self._outward_due, self._around_due, self._inward_due)
 
     # ---- who passes on, and to whom ----
 
@@ -292,7 +297,8 @@ class Relays:
             self._inward_due = min(self._inward_due, now + wait_s)
         if detector.contacts:
             self._around.add(packet)
-            self._outward_due = min(self._outward_due, now + hold_s)
+            around_s = hold_s if len(detector.contacts) > FEW_CONTACTS else 0.0
+            self._around_due = min(self._around_due, now + around_s)
 
     def step(self, now: float) -> None:
         """Pass on what has waited long enough."""
@@ -301,6 +307,8 @@ class Relays:
             self._outward_due = inf
             for message in _together(self._outward.pop()):
                 self._flood.send_near(message, self.targets(now), site=False)
+        if now >= self._around_due:
+            self._around_due = inf
             self._pass_around(self._around.pop(), now)
         if now >= self._inward_due:
             self._inward_due = inf

@@ -185,6 +185,7 @@ def test_sizes() -> None:
         "parts of a control message": control.MAX_PARTS,
         "daemons of a cluster without relays": CoreConfig().many_daemons,
         "relays of a site": relays.RELAYS,
+        "contacts up to which a daemon passes on around at once": relays.FEW_CONTACTS,
         "beacons of which a daemon that is no relay sends one to other sites outside its view": (
             relays.RARE
         ),
@@ -221,7 +222,7 @@ def test_timings_of_each_preset() -> None:
 
 def test_derived_timers() -> None:
     lan = Timing()
-    assert HOLDS == 4
+    assert HOLDS == 5
     assert {
         row[0]: round(number(row[2].replace(" ms", "")) / 1000, 6)
         for row in TABLES["derived timers"]

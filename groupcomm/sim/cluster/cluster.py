@@ -21,6 +21,7 @@ import attrs
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.gather import longest_silence_s
+from groupcomm.membership.pace import paced
 from groupcomm.membership.states import MembershipState
 from groupcomm.security.access import Access
 from groupcomm.sim.checkers.report import Violation
@@ -401,7 +402,7 @@ class Cluster:
 
         Attempts show in no trace: a frozen view looks like a lasting one.
         """
-        limit = self.loop.now + microseconds(1.1 * longest_silence_s(self.config.timing))
+        limit = self.loop.now + microseconds(1.1 * longest_silence_s(paced(self.config)))
         while self.loop.now < limit and any(host.is_forming_since(since) for host in hosts):
             self.run(LOOK_S / 10)
 

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 
 from groupcomm.config.core import Timing
 from groupcomm.membership.pace import HOLD_S, HOLDS
 from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.network.links import chain, equal_links
 from groupcomm_tools.plan.kinds import kind_of
 from tests.groupcomm.sim.large_clusters import (
     ALL,
@@ -137,6 +139,16 @@ def test_sites_in_a_chain_form_a_view_over_each_other() -> None:
     checked.until_view(ALL)
     checked.cluster.run(1.0)
     checked.finish()
+
+
+def test_a_daemon_in_a_long_chain_of_sites_is_left_out_at_once() -> None:
+    """If each relay on the way waited, far ends would agree on a view without each other."""
+    sites, delay_s = 16, 0.01
+    settings = attrs.evolve(large(sites, 2, many=0), links=equal_links(sites, delay_s, chain))
+    checked = Checked(settings)
+    checked.cluster.daemons[17].kill()
+    took_s = checked.until_view([at for at in range(2 * sites) if at != 17])
+    assert took_s < SILENCE_S + WAIT_S + 3 * sites * delay_s
 
 
 def test_one_path_of_daemons_that_are_no_relays_is_enough_for_halves_to_meet() -> None:
