@@ -17,7 +17,8 @@ from groupcomm.engine.delivery import Delivery
 from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.names import MAX_NAME_BYTES, is_private
 from groupcomm.order.admission import too_far
-from groupcomm.ring.ring import Ring, TokenState
+from groupcomm.ring.ring import Ring
+from groupcomm.ring.states import TokenState
 from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.data import DataPacket, UnreliablePacket
 from groupcomm.wire.horizon import HorizonNotice

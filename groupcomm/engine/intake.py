@@ -174,7 +174,10 @@ class Intake:
             if not (session.overdrawn and (ready or sessions) and self._misses_turn(session)):
                 waste = STEP_WASTE - wasted[principal]
                 wasted[principal] += self._serve_session(session, waste, now)
-            self._end_turn(session, sessions, now)
+            if session.has_input:
+                self._queue(session, sessions, now)
+            else:
+                self.done.append(session.connection)
             if sessions:
                 self._turns[principal] = sessions  # the principal's turn comes after all others
                 if not (self._accounts and self._owes(principal, now)):
@@ -194,17 +197,12 @@ class Intake:
         self.due = min(self.due, now + max(wait_s, LEAST_WAIT_S))
         return deque(name for name in ready if name not in self._void_senders)
 
-    def _end_turn(
+    def _queue(
         self, session: DaemonSession, sessions: dict[int, DaemonSession], now: float
     ) -> None:
-        """Queue a session with more input after its principal's others, or until its client reads;
-        all input of another one was processed."""
+        """Queue a session after its principal's others, or until its client reads."""
         number = session.connection
-        if not session.has_input:
-            self.done.append(number)
-            if session.state is _DRAINING:
-                self._drained(session)
-        elif session.stalled:
+        if session.stalled:
             self._fresh[number] = session
             self.due = now  # the reply may be read within this step
         elif (at := session.joins_paid_at - JOINS_BURST_S) > now:
@@ -282,6 +280,8 @@ class Intake:
             request = session.next_request()
             if request is not None:
                 self._carry_out(session, request)
+                if session.state is _DRAINING and not session.has_input:
+                    self._drained(session)
                 return True
         except SessionError as error:
             self._end(session, error.code, str(error))
@@ -293,6 +293,8 @@ class Intake:
                 f"the client has sent a frame that does not decode ({error}): check its library",
             )
             return True
+        if session.state is _DRAINING:
+            self._drained(session)
         return False
 
     # ---- quotas ----

@@ -24,7 +24,7 @@ from groupcomm.engine.view import ViewState
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.ring.ring import Ring
-from groupcomm.ring.ring import TokenState as RingState
+from groupcomm.ring.states import TokenState as RingState
 
 _OPERATIONAL = MembershipState.OPERATIONAL
 

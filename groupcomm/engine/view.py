@@ -39,7 +39,8 @@ from groupcomm.link.routes import Routes
 from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.states import MembershipState
 from groupcomm.metrics import metric
-from groupcomm.ring.ring import Ring, TokenState
+from groupcomm.ring.ring import Ring
+from groupcomm.ring.states import TokenState
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
 from groupcomm.wire.bundle import BundleKind

@@ -24,22 +24,22 @@ packets of a burst, so a gap is requested only if the previous token showed it).
 token rests while no daemon needs it, and a copy of it is recognized by its hop number alone.
 """
 
-import enum
 from math import inf
 
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, View
 from groupcomm.ring.context import RingContext
+from groupcomm.ring.far_columns import FarColumns
 from groupcomm.ring.flow_control import FlowControl
 from groupcomm.ring.horizon_notices import HorizonNotices
 from groupcomm.ring.lingering import Holdings, Lingering
 from groupcomm.ring.reception import Reception
+from groupcomm.ring.states import TokenState
 from groupcomm.ring.token_handling import (
     add_requests,
     answer_requests,
     first_token,
-    next_far,
     queue_wanted,
     token_form,
 )
@@ -53,20 +53,9 @@ LINGER_PART = 4
 """The token does not linger if the window divided by this was numbered, or more, and other daemons
 number packets, too."""
 
-_EVER = 2**64
-
 ACCELERATED_PACKETS = 16
 """Packets of a longer burst that follow the token. A short burst goes first: if the token overtook
 it, it would look missing to the successor and cost a second round before the token rests."""
-
-
-class TokenState(enum.Enum):
-    """The place of the token, as this daemon knows it."""
-
-    AWAY = enum.auto()
-    ARRIVED = enum.auto()  # the token came in this step
-    RESTING = enum.auto()  # all daemons of the ring hold the whole stream
-    LINGERING = enum.auto()  # other daemons may lack packets that were numbered here
 
 
 class Ring:
@@ -97,6 +86,7 @@ class Ring:
         "_context",
         "_deliverable",
         "_doubted",
+        "_far",
         "_form",
         "_frontier",
         "_gap_above",
@@ -154,8 +144,7 @@ class Ring:
         self._context, self._blocks = context, context.blocks
         self._deliverable, reports = context.deliverable, view.reports_deliverable
         self._clock, self._packer, self._streams = clock, packer, streams
-        self._gaps = gaps  # the gaps of foreign streams that are not requested over a link
-        self.entered = entered
+        self._gaps, self.entered = gaps, entered  # gaps of foreign streams that no link closes
         self._key, self._me, self._ring = view.key, me, view.ring_of[me]
         self._members = view.rings[self._ring]
         self._place = self._members.index(me)
@@ -177,7 +166,7 @@ class Ring:
             context=context,
             now=now,
         )
-        self._frontier = 0  # the ring's frontier, from the token's last visit here
+        self._frontier = 0  # of the ring, from the token's last visit here
         self._held = [stream.held for stream in streams]  # held by all daemons of the ring
         hop = self.last_hop = config.starts.hop
         self._shown = self.held_by_all = self._stream.held  # what the token showed when it left
@@ -185,6 +174,7 @@ class Ring:
         self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
         self._noted_frontier = 0  # this daemon's frontier in the last rest notice
         self._form = token_form(view, len(self._members), config.token_bytes)
+        self._far = FarColumns(self._ring, len(streams) + reports, timing)
         self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single, now=now)
@@ -284,7 +274,7 @@ class Ring:
         if self._holdings.owed:
             self._report_holdings()
         if self._holdings.news:
-            self._collect_holdings()
+            self._collect_holdings(now)
         state = self.state
         if state is TokenState.AWAY:
             self._watch(now)
@@ -331,7 +321,7 @@ class Ring:
             return held, self._blocks.least
         return self.flow.to_report([held])[0], self._blocks.least
 
-    def _collect_holdings(self) -> None:
+    def _collect_holdings(self, now: float) -> None:
         """Raise the frontier of the ring, and what it can deliver, if all reports allow it."""
         least = self._holdings.pop_risen(self._blocks.least)
         if not self._single:
@@ -344,9 +334,8 @@ class Ring:
         if self.state is TokenState.LINGERING:
             self.held_by_all = self._token.held_by_all(self._ring)
             if self.held_by_all >= self._token.last:
-                self.state = TokenState.RESTING
                 self._lingering.settle_at = inf
-                self.flow.settle(self._token, self._token.rows[self._place])
+                self._settle(now)
 
     # ---- the token is here ----
 
@@ -511,7 +500,7 @@ class Ring:
         for packet in packets:
             if packet.safe:
                 return True
-        return self._single and self._context.safe_waits(0, _EVER)
+        return self._single and self._context.safe_waits(0, 2**64)
 
     def _may_ask(self, packets: list[DataPacket]) -> bool:
         """Return whether the others can report these packets, without the token."""
@@ -534,14 +523,14 @@ class Ring:
 
     def _pass(self, token: Token, now: float) -> None:
         self._lingering.settle_at = inf
+        if self._form.by_columns:
+            self._far.on_pass(token)
         self.flow.window.token_left(token.rows[self._place].sent)
         token.hop += 1
         token.clock = self._clock.value
         target = self._next_holder(token, now) if token.wanted else self._successor
         if target == self._successor:
             self._lingering.note_round(now)
-        if self._form.far is not None:
-            token.far = next_far(token, self._form.far)
         packet = token.encode(self._key, self._form.limit)
         self.state = TokenState.AWAY
         self.monitor.passed_on(packet, target, token.hop, now)
@@ -562,11 +551,17 @@ class Ring:
     # ---- the token rests ----
 
     def _rest(self, now: float) -> None:
-        self.state = TokenState.RESTING
-        self.flow.settle(self._token, self._token.rows[self._place])
+        self._settle(now)
         self._note_rest(self._token, now)
         self._round_at = now + self._rest_interval_s
         self._announce_rest(now)
+
+    def _settle(self, now: float) -> None:
+        """Let the token rest, as all daemons of the ring hold what was numbered."""
+        self.state = TokenState.RESTING
+        self.flow.settle(self._token, self._token.rows[self._place])
+        if self._form.by_columns:
+            self._far.on_rest(self._token, self._held, self._streams, now)
 
     def _announce_rest(self, now: float) -> None:
         """Announce that the token rests here and that all daemons hold its stream."""
@@ -600,7 +595,11 @@ class Ring:
     def _must_circulate(self, now: float) -> bool:
         """Return whether others need the resting token, or it must collect their holdings."""
         token = self._token
-        if self._wanted or (self._alone and self._lags() and not self.flow.blocked):
+        if (
+            now >= self._far.due
+            or self._wanted
+            or (self._alone and self._lags() and not self.flow.blocked)
+        ):
             return True
         if not self._single and (
             any(gaps.deadline <= now for gaps in self._gaps) or self._holds_more()
@@ -634,7 +633,7 @@ class Ring:
         return self.held_by_all < self._token.last
 
     def _rest_deadline(self) -> float:
-        deadline = self._horizons.horizon_at
+        deadline = min(self._horizons.horizon_at, self._far.due)
         if self._lags() if self._alone else self.state is TokenState.RESTING:
             deadline = min(deadline, self._rest_at)
         for gaps in self._gaps:

@@ -12,7 +12,6 @@ from groupcomm.config.versions import COLUMNS
 from groupcomm.config.view import View
 from groupcomm.stream.ranges import merge_ranges
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.columns import Far, far_columns
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import MAX_REQUESTS, Row, Token, request_room
 
@@ -29,12 +28,12 @@ class TokenForm(NamedTuple):
 
     Attributes:
         room: the most requests in one.
-        far: which far columns the first one tells; None if their rows travel in full.
+        by_columns: whether their rows travel by columns (ring/far_columns.py), or in full.
         limit: the bytes that they fit, with columns always.
     """
 
     room: int
-    far: Far | None
+    by_columns: bool
     limit: int
 
 
@@ -44,14 +43,8 @@ def token_form(view: View, daemons: int, most_bytes: int) -> TokenForm:
     columns = len(view.rings) + view.reports_deliverable
     room = request_room(daemons, columns, limit)
     if room < AMPLE_REQUESTS and view.versions.features & COLUMNS:
-        return TokenForm(MAX_REQUESTS, Far(0, columns, 0), limit)
-    return TokenForm(room, None, limit)
-
-
-def next_far(token: Token, first: Far) -> Far:
-    """Return which far columns a token tells as it is passed on; `first` as long as it has none."""
-    columns = far_columns(token.ring, len(token.rows[0].held))
-    return (token.far or first).passed(len(token.rows), len(columns))
+        return TokenForm(MAX_REQUESTS, True, limit)
+    return TokenForm(room, False, limit)
 
 
 def first_token(

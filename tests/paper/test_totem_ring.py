@@ -10,7 +10,7 @@ least number in a column of the token's rows takes the place of its aru.
 from attrs import evolve
 
 from groupcomm.config.core import CoreConfig, Windows
-from groupcomm.ring.ring import TokenState
+from groupcomm.ring.states import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.ring.harness import AT_ONCE, Daemon, kinds, target_of_token, token_in, trio

@@ -11,7 +11,7 @@ from groupcomm.engine.view import ViewState
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.names import daemon_number
-from groupcomm.ring.ring import TokenState as RingState
+from groupcomm.ring.states import TokenState as RingState
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.control import cut_message
 from groupcomm.wire.data import DataPacket, UnreliablePacket

@@ -12,7 +12,7 @@ from groupcomm.engine import ClientBytes, ClientInput, ClientOpened, DaemonCore
 from groupcomm.engine.stalls import GRACE_PART
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.names import cluster_number
-from groupcomm.ring.ring import TokenState as RingState
+from groupcomm.ring.states import TokenState as RingState
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.security.plain import PlainSealer

@@ -9,7 +9,8 @@ import pytest
 from groupcomm.engine.news import TokenLate
 from groupcomm.engine.news_collector import TokenWatch, ViewHistory
 from groupcomm.membership.states import GatherReason
-from groupcomm.ring.ring import Ring, TokenState
+from groupcomm.ring.ring import Ring
+from groupcomm.ring.states import TokenState
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.engine.cluster import Cluster

@@ -3,7 +3,7 @@
 from groupcomm.config.core import CoreConfig
 from groupcomm.level import ServiceLevel
 from groupcomm.ring.lingering import STEADY, Holdings
-from groupcomm.ring.ring import TokenState
+from groupcomm.ring.states import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.token import decode_held_untrusted

@@ -6,7 +6,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING
 from groupcomm.level import ServiceLevel
 from groupcomm.ring.lingering import STEADY, Lingering
-from groupcomm.ring.ring import TokenState
+from groupcomm.ring.states import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.ring.harness import (

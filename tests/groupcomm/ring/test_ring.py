@@ -7,7 +7,8 @@ from attrs import evolve
 
 from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.view import RING
-from groupcomm.ring.ring import ACCELERATED_PACKETS, TokenState
+from groupcomm.ring.ring import ACCELERATED_PACKETS
+from groupcomm.ring.states import TokenState
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.token import (

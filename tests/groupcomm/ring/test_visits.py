@@ -4,7 +4,7 @@ import pytest
 
 from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.view import RING
-from groupcomm.ring.ring import TokenState
+from groupcomm.ring.states import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.token import RestNotice

@@ -65,3 +65,14 @@ def test_what_has_no_room_comes_at_a_later_visit() -> None:
         assert state is not None
         assert not any(stream.packets for stream in state.streams), "all know that all have all"
     run.checked.finish()
+
+
+def test_a_sender_to_rings_that_say_nothing_else_hears_that_they_have_all() -> None:
+    """Their tokens rest, and had no room to tell what they hold of it."""
+    run = Run()
+    for number in range(200):
+        run.clients[0].multicast(["g"], bytes(900) + b"%d" % number, level=ServiceLevel.FIFO)
+    run.checked.cluster.run(2.0)
+    for client in run.clients:
+        assert sum(isinstance(event, Message) for event in client.events) == 200
+    run.checked.finish()

@@ -10,7 +10,7 @@ import pytest
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.level import ServiceLevel
-from groupcomm.ring.ring import TokenState
+from groupcomm.ring.states import TokenState
 from tests.groupcomm.sim.loaded import Plant, Rude
 from tests.groupcomm.sim.rude_frames import ATTACKS
 

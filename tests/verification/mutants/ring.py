@@ -7,8 +7,10 @@ from msgspec import structs
 
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.order.order import Order
+from groupcomm.ring.far_columns import FarColumns
 from groupcomm.ring.reception import Reception
-from groupcomm.ring.ring import Ring, TokenState
+from groupcomm.ring.ring import Ring
+from groupcomm.ring.states import TokenState
 from groupcomm.ring.token_monitor import TokenMonitor
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.columns import Far
@@ -197,6 +199,16 @@ def far_columns_take_no_turns(right: Right) -> Right:
     return passed
 
 
+@site_mutant((FarColumns, "on_rest"))
+def left_out_stays_unsaid(_right: Right) -> Right:
+    """A token rests although it has left out what senders of other rings wait for."""
+
+    def on_rest(_self: FarColumns, _token: Token, *_rest: object) -> None:
+        """Note nothing."""
+
+    return on_rest
+
+
 BUGS = (
     clock_ignores_stamps,
     far_columns_take_no_turns,
@@ -207,6 +219,7 @@ BUGS = (
     hop_in_32_bits,
     horizon_beyond_clock,
     horizon_without_token,
+    left_out_stays_unsaid,
     lost_tail_unnoticed,
     numbers_reused,
     request_sent_once,

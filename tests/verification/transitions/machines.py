@@ -5,7 +5,8 @@ from typing import Final
 from groupcomm.link.congestion import Bandwidth, Phase
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import MembershipState
-from groupcomm.ring.ring import Ring, TokenState
+from groupcomm.ring.ring import Ring
+from groupcomm.ring.states import TokenState
 from groupcomm.session.client_session import ClientSession, ClientSessionState
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from tests.verification.transitions.recorder import BEGIN, Machine
