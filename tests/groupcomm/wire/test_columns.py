@@ -17,7 +17,7 @@ from groupcomm.wire.columns import (
     encode_column,
     far_columns,
 )
-from groupcomm.wire.token import MAX_REQUESTS, Row, Token, decode_token_untrusted
+from groupcomm.wire.token import MAX_REQUESTS, MOST_WANTED, Row, Token, decode_token_untrusted
 from tests.groupcomm.wire.packets import KEY, U64
 
 COLUMNS = st.lists(U64 | st.sampled_from((0, 1, 2**32, 2**64 - 1)), min_size=1, max_size=5)
@@ -106,6 +106,7 @@ def test_a_token_fits_each_path_whatever_the_sizes(rows: int, columns: int, requ
     found = decode_token_untrusted(packet)
     assert found.requests == asked.requests[: len(found.requests)]
     assert len(found.requests) >= min(requests, 1)
+    assert found.wanted == asked.wanted[:MOST_WANTED]
     assert [row.sent for row in found.rows] == [row.sent for row in asked.rows]
     assert [row.frontier for row in found.rows] == [row.frontier for row in asked.rows]
     near = {asked.ring, columns - 1}
