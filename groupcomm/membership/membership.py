@@ -510,7 +510,8 @@ class Membership:
                 agreement.recovery.on_missing(peer.number, commit.missing, now)
         elif not commit.installed:  # the daemon still asks, and the view is installed here
             self._operational.excuse(peer.number, now)
-            if peer.name and agreement.are_mutual(peer.number):
+            near = agreement.are_mutual(peer.number) or peer.number in self._detector.contacts
+            if peer.name and near:  # who is heard itself has to say it itself
                 commit = agreement.commit(self._own_join.attempt, installed=True)
                 self.flood.send_to(peer.name, self._short.shorten(commit, now))
             elif now - self._sent_at >= self._timing.repeat_s:

@@ -6,9 +6,11 @@ from typing import Any
 
 import attrs
 import pytest
+from msgspec import structs
 
 from groupcomm.config.core import Timing
 from groupcomm.membership.pace import HOLD_S, HOLDS
+from groupcomm.names import daemon_number
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.network.links import chain, equal_links
 from groupcomm_tools.plan.kinds import kind_of
@@ -149,6 +151,21 @@ def test_a_daemon_in_a_long_chain_of_sites_is_left_out_at_once() -> None:
     checked.cluster.daemons[17].kill()
     took_s = checked.until_view([at for at in range(2 * sites) if at != 17])
     assert took_s < SILENCE_S + WAIT_S + 3 * sites * delay_s
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_who_is_heard_itself_tells_a_late_daemon_itself_that_it_has_committed(
+    *, heard: bool
+) -> None:
+    """There the words of relays in its name do not count. Found by a seed: it waited for ever."""
+    checked = relayed(sites=2)
+    core = checked.cluster.daemons[LATER].core
+    machine = core.membership
+    late = machine.peers[daemon_number(checked.cluster.daemons[2].name)]
+    assert late.commit is not None
+    machine._detector.contacts = {late.number} if heard else set()
+    machine._on_commit(late, structs.replace(late.commit, installed=False), core.deadline)
+    assert (late.name in [target for target, _ in machine.flood.out]) == heard
 
 
 def test_one_path_of_daemons_that_are_no_relays_is_enough_for_halves_to_meet() -> None:

@@ -163,6 +163,8 @@ def draw_settings(seed: int, options: Options) -> VerificationSettings:
         versions=wide.versions,
         # Where relays pass messages on, all daemons are of one release (docs/compatibility.md).
         many_daemons=CoreConfig().many_daemons if wide.versions else drawn.many_daemons,
+        # Rows in full, for releases that read no columns, have no room for requests in few bytes.
+        token_bytes=CoreConfig().token_bytes if wide.versions else drawn.token_bytes,
         readers=not wide.versions,
         minority=wide.minority,
         targets=wide.targets,
