@@ -113,7 +113,8 @@ def answer_requests(
         stream = streams[ring]
         packets = stream.packets
         unmet = 0  # the first number of the current run that stays requested
-        for number in range(max(first, stream.forgotten + 1), min(last, stream.known) + 1):
+        end = min(last, stream.early[-1] if stream.early else stream.held)  # none above is here
+        for number in range(max(first, stream.forgotten + 1), end + 1):
             packet = packets.get(number)
             if packet is not None and budget > 0:
                 times = before.get((ring, number), 0)
@@ -128,7 +129,8 @@ def answer_requests(
                     unmet = 0
             else:
                 unmet = unmet or number
-        if unmet:
+        unmet = unmet or max(first, end + 1)
+        if unmet <= min(last, stream.known):
             remaining.append((ring, unmet, min(last, stream.known)))
     return answers, remaining
 

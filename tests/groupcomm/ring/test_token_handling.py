@@ -123,3 +123,10 @@ def test_the_ring_has_what_its_slowest_daemon_has() -> None:
     assert token.read_rows(token.rows[1], 1) == (3, 14)
     assert token.read_rows(token.rows[2], 0) == (3, 7)
     assert (token.held_by_all(0), token.held_by_all(1)) == (7, 14)
+
+
+def test_a_request_for_more_than_is_here_costs_only_what_is_here() -> None:
+    stream = Stream(0, 0)
+    stream.learn(2**60)
+    asked = [(0, 1, 2**60)]
+    assert answer_requests(asked, [stream], 10**6, {}) == ([], asked)
