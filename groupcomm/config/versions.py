@@ -91,10 +91,10 @@ SEGMENTS: Final = 1 << 4
 VOTES: Final = 1 << 5
 """The feature of daemons that can read rosters with votes and a policy (config/votes.py)."""
 
-# Bit 7 is free: it was a shorter form of the token's rows, before any release.
-
 DIGESTS: Final = 1 << 6
 """The feature of daemons that read digests in place of daemons heard, and of proposals."""
+
+# Bit 7 is free: it was a shorter form of the token's rows, before any release.
 
 LOCALITY: Final = 1 << 8
 """The feature of daemons that have a right to send to other rings, whose own messages are local."""

@@ -58,7 +58,7 @@ class Far(msgspec.Struct, frozen=True):
     def places(self, ring: int, columns: int) -> list[int]:
         """Return the columns of `held` that are told, of a token of this ring with so many."""
         far = far_columns(ring, columns)
-        return [far[(self.first + place) % len(far)] for place in range(min(self.told, len(far)))]
+        return [far[(self.first + place) % len(far)] for place in range(self.told)]
 
 
 def far_columns(ring: int, columns: int) -> list[int]:

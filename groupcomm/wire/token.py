@@ -155,8 +155,9 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
     def encode(self, key: bytes, limit: int = _EVER) -> bytes:
         """Return the packet for the view with this key.
 
-        With columns it has at most `limit` bytes, in a ring of at most MOST_OF_SITE daemons: it
-        carries as many of its requests and of the far columns as fit, and one request at least.
+        With columns it carries as many of its requests and of the far columns as fit `limit` bytes,
+        and one request at least. SAFE_PACKET_BYTES are enough for MOST_OF_SITE daemons, and for one
+        far column.
         """
         rings = len(self.rows[0].held) if self.rows else 0
         requests, wanted, row = self.requests, self.wanted, _ROWS[rings]

@@ -73,8 +73,9 @@ def test_a_column_that_could_not_be_written_is_refused(packet: bytes) -> None:
 def token(rows: int, columns: int, *, requests: int = 0, seed: int = 1) -> Token:
     """A token of a busy ring in a busy cluster that has run for long."""
     rng = Random(seed)
+    ring = rng.randrange(max(1, columns - 1))
     return Token(
-        ring=rng.randrange(max(1, columns - 1)),
+        ring=ring,
         hop=2**40,
         last=10**9,
         last_sender=1,
@@ -90,7 +91,7 @@ def token(rows: int, columns: int, *, requests: int = 0, seed: int = 1) -> Token
         ],
         requests=[(0, 10**6 + 2 * at, 10**6 + 2 * at) for at in range(requests)],
         wanted=list(range(rows)),
-        far=Far(0, columns, 0),
+        far=Far(0, len(far_columns(ring, columns)), 0),
     )
 
 

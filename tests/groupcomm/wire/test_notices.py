@@ -77,7 +77,7 @@ def test_a_token_at_its_limits_comes_back(made: Token) -> None:
     assert fields(decode_token_untrusted(made.encode(KEY))) == fields(made)
 
 
-SHORT = 2**15
+COLUMNS = 2**15
 """The bit of columns: with it alone there is no ring."""
 
 
@@ -91,7 +91,7 @@ def beyond(rings: int, rows: int) -> bytes:
     "encoded",
     [
         token([]).encode(KEY),
-        *[beyond(rings, 1) for rings in (MAX_RINGS + 2, *U16_BEYOND) if rings != SHORT],
+        *[beyond(rings, 1) for rings in (MAX_RINGS + 2, *U16_BEYOND) if rings != COLUMNS],
         *[beyond(0, rows) for rows in (MAX_DAEMONS + 1, *U16_BEYOND)],
         token([row(1)] * (MAX_DAEMONS + 1)).encode(KEY),
         token([row(1)], requests=MAX_REQUESTS + 1).encode(KEY),
