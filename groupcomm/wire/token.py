@@ -156,19 +156,14 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
         """Return the packet for the view with this key.
 
         With columns it carries as many of its requests and of the far columns as fit `limit` bytes,
-        and one request at least. SAFE_PACKET_BYTES are enough for MOST_OF_SITE daemons, and for one
-        far column.
+        and one of each at least, so that all have their turn. That has at most 159 bytes and 12 for
+        each daemon, which SAFE_PACKET_BYTES are enough for with MOST_OF_SITE of them.
         """
         rings = len(self.rows[0].held) if self.rows else 0
         requests, wanted, row = self.requests, self.wanted, _ROWS[rings]
         rows: list[bytes] = []
         if self.far is not None:
-            wanted = wanted[:MOST_WANTED]
-            near = self._near_columns()
-            used = _TOKEN_HEAD.size + _FAR.size + len(near) + 2 * _COUNT.size
-            room = limit - used - len(wanted) * _DAEMON.size
-            requests = requests[: max(1, room // 2 // _RANGE.size)]
-            rows = self._columns(self.far, near, room - len(requests) * _RANGE.size)
+            rows, requests, wanted = self._by_columns(self.far, limit)
             rings |= _COLUMNS
         else:
             for one in self.rows:
@@ -196,6 +191,25 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
             parts.append(_DAEMON.pack(daemon))
         return b"".join(parts)
 
+    def _by_columns(
+        self, far: Far, limit: int
+    ) -> tuple[list[bytes], list[tuple[int, int, int]], list[int]]:
+        """Return the table, the requests and the daemons that a token of `limit` bytes tells."""
+        near, places = self._near_columns(), far.places(self.ring, len(self.rows[0].held))
+        told = [self._column(place) for place in places[:1]]
+        wanted = self.wanted[:MOST_WANTED]
+        used = _TOKEN_HEAD.size + _FAR.size + len(near) + sum(map(len, told)) + 2 * _COUNT.size
+        room = limit - used - len(wanted) * _DAEMON.size
+        requests = self.requests[: max(1, room // 2 // _RANGE.size)]
+        room -= len(requests) * _RANGE.size
+        for place in places[1:]:
+            column = self._column(place)
+            room -= len(column)
+            if room < 0:
+                break
+            told.append(column)
+        return [_FAR.pack(far.first, len(told), far.passes), near, *told], requests, wanted
+
     def _near_columns(self) -> bytes:
         """Return the columns that each token tells."""
         near = encode_column([row.frontier for row in self.rows], MOST_TIME)
@@ -206,17 +220,6 @@ class Token(msgspec.Struct, eq=False, kw_only=True):
 
     def _column(self, place: int) -> bytes:
         return encode_column([row.held[place] for row in self.rows], MOST_NUMBER)
-
-    def _columns(self, far: Far, near: bytes, room: int) -> list[bytes]:
-        """Return the table: the near columns, and so many far ones as have room."""
-        told: list[bytes] = []
-        for place in far.places(self.ring, len(self.rows[0].held)):
-            column = self._column(place)
-            room -= len(column)
-            if room < 0:
-                break
-            told.append(column)
-        return [_FAR.pack(far.first, len(told), far.passes), near, *told]
 
 
 def _near(ring: int, columns: int) -> list[int]:

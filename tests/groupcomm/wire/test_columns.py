@@ -11,6 +11,7 @@ from groupcomm.config.view import MAX_RINGS, MOST_OF_SITE, SAFE_PACKET_BYTES
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.columns import (
     MOST_NUMBER,
+    MOST_TIME,
     TURNS,
     Far,
     decode_column_untrusted,
@@ -83,9 +84,9 @@ def token(rows: int, columns: int, *, requests: int = 0, seed: int = 1) -> Token
         burst=10**6,
         rows=[
             Row(
-                frontier=2**51 + rng.randrange(10**6),
+                frontier=2**51 + rng.randrange(MOST_TIME),
                 sent=rng.randrange(10**6 // rows),
-                held=[10**9 + rng.randrange(3000) for _ in range(columns)],
+                held=[2**60 + rng.randrange(MOST_NUMBER) for _ in range(columns)],
             )
             for _ in range(rows)
         ],
@@ -98,13 +99,18 @@ def token(rows: int, columns: int, *, requests: int = 0, seed: int = 1) -> Token
 SHAPES = [(64, 1), (MOST_OF_SITE, 1), (MOST_OF_SITE, 3), (10, 101), (4, MAX_RINGS + 1), (1, 256)]
 
 
+@pytest.mark.parametrize("limit", [100, 600, SAFE_PACKET_BYTES])
 @pytest.mark.parametrize("requests", [0, 1, 20, MAX_REQUESTS])
 @pytest.mark.parametrize(("rows", "columns"), SHAPES)
-def test_a_token_fits_each_path_whatever_the_sizes(rows: int, columns: int, requests: int) -> None:
+def test_a_token_fits_each_path_whatever_the_sizes(
+    rows: int, columns: int, requests: int, limit: int
+) -> None:
     asked = token(rows, columns, requests=requests)
-    packet = asked.encode(KEY, SAFE_PACKET_BYTES)
-    assert len(packet) <= SAFE_PACKET_BYTES
+    packet = asked.encode(KEY, limit)
+    assert len(packet) <= max(limit, 159 + 12 * rows) <= SAFE_PACKET_BYTES
     found = decode_token_untrusted(packet)
+    assert found.far is not None
+    assert found.far.told >= min(len(far_columns(asked.ring, columns)), 1)
     assert found.requests == asked.requests[: len(found.requests)]
     assert len(found.requests) >= min(requests, 1)
     assert found.wanted == asked.wanted[:MOST_WANTED]
@@ -116,14 +122,17 @@ def test_a_token_fits_each_path_whatever_the_sizes(rows: int, columns: int, requ
         assert all(told.held[place] in (row.held[place], 0) for place in range(columns))
 
 
-@pytest.mark.parametrize(("rows", "columns"), SHAPES)
-def test_each_far_column_has_its_turn_of_two_rounds(rows: int, columns: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "columns", "limit"),
+    [(*shape, SAFE_PACKET_BYTES) for shape in SHAPES] + [(MOST_OF_SITE, 3, 100), (8, 12, 100)],
+)
+def test_each_far_column_has_its_turn_of_two_rounds(rows: int, columns: int, limit: int) -> None:
     passed, far = token(rows, columns), far_columns(token(rows, columns).ring, columns)
     runs, waiting, visits = dict.fromkeys(far, 0), set(far), 0
     while waiting:
         assert passed.far is not None
         passed.far = passed.far.passed(rows, len(far))
-        found = decode_token_untrusted(passed.encode(KEY, SAFE_PACKET_BYTES))
+        found = decode_token_untrusted(passed.encode(KEY, limit))
         for place in far:
             runs[place] = runs[place] + 1 if found.rows[0].held[place] else 0
         waiting -= {place for place in far if runs[place] >= TURNS * rows}
