@@ -4,8 +4,13 @@ Pure. A message goes to all directly: by multicast in the site, by unicast to ot
 that gets it for the first time passes it on once, to the daemons that it hears and that are not
 known to hear the origin themselves. Repetitions are messages of their own, so that a lost one is
 passed on again.
+
+Of the many parts of a large message a narrow link drops the last ones, at each repetition. So
+repetitions to some daemons complete each other: the 2nd and 3rd are one message, the 4th to 7th,
+and so on, and each of these begins with another part.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable
 
 from groupcomm.config.core import CoreConfig
@@ -44,6 +49,7 @@ class Flood:
         "_parts",
         "_site_members",
         "_start",
+        "_tries",
         "out",
         "remote",
         "sequence",
@@ -55,6 +61,8 @@ class Flood:
         self._me = start.daemon.number
         self.sequence = 0
         self._parts: dict[_Key, tuple[ReplayWindow, dict[int, bytes]]] = {}
+        # How often large messages were sent, and the last sequence number of each, by digest.
+        self._tries: dict[bytes, tuple[int, int]] = {}
         self.out: list[Outgoing] = []
         self.targets: Callable[[], list[str]] | None = None
         self.use_config(config)
@@ -71,20 +79,48 @@ class Flood:
         self._most_unfinished = MAX_UNFINISHED + (4 * len(config.sites) if config.has_relays else 0)
 
     def _cut(self, message: ControlMessage) -> list[bytes]:
+        """Return the packets of a message of its own."""
         self.sequence += 1
-        kind, body = encode_message(message)
+        return self._packets_of(encode_message(message), self.sequence)
+
+    def _packets_of(self, encoded: tuple[int, bytes], sequence: int) -> list[bytes]:
         start = self._start.incarnation
-        return cut_message(self._me, start, self.sequence, kind, body, self._limit)
+        return cut_message(self._me, start, sequence, *encoded, self._limit)
+
+    def _cut_again(self, message: ControlMessage) -> list[bytes]:
+        """Return the packets of a message that may be a repetition, in the order to send them."""
+        encoded = encode_message(message)
+        digest = hashlib.blake2b(encoded[1], digest_size=16).digest()
+        tries, sequence = self._tries.pop(digest, (0, 0))
+        together = 1 << (tries + 1).bit_length() - 1  # repetitions that complete each other
+        place = tries + 1 - together
+        if not place:
+            self.sequence = sequence = self.sequence + 1
+        packets = self._packets_of(encoded, sequence)
+        if len(packets) > 1:
+            self._tries[digest] = tries + 1, sequence
+            if len(self._tries) > self._most_unfinished:
+                del self._tries[next(iter(self._tries))]
+        first = len(packets) * place // together
+        return packets[first:] + packets[:first]
 
     def send_all(self, message: ControlMessage) -> None:
         """Send to the site, and to the daemons of other sites."""
-        self.send_near(message, self.remote if self.targets is None else self.targets())
+        self._send_near(self._cut(message), self._far_targets())
 
     def send_near(
         self, message: ControlMessage, names: Iterable[str], *, site: bool = True
     ) -> None:
         """Send to the daemons of the site, if it is for them, and to these."""
-        for packet in self._cut(message):
+        self._send_near(self._cut(message), names, site=site)
+
+    def _far_targets(self) -> list[str]:
+        return self.remote if self.targets is None else self.targets()
+
+    def _send_near(
+        self, packets: Iterable[bytes], names: Iterable[str], *, site: bool = True
+    ) -> None:
+        for packet in packets:
             if self._site_members and site:
                 self.out.append((None, packet))
             self.out += [(name, packet) for name in names]
@@ -94,15 +130,16 @@ class Flood:
         self.out += [(name, packet) for packet in self._cut(message)]
 
     def send_some(self, message: ControlMessage, targets: Iterable[int]) -> None:
-        """Send to these daemons, by number; they pass it on like a message to all.
+        """Send, perhaps again, to these daemons, by number; they pass it on like one to all.
 
         Where relays pass messages on, they have it passed on to several of other sites.
         """
         numbers = frozenset(targets)
+        packets = self._cut_again(message)
         if self.targets is not None and len(numbers - self._site_members) > 1:
-            self.send_all(message)
+            self._send_near(packets, self._far_targets())
             return
-        for packet in self._cut(message):
+        for packet in packets:
             self._spread(packet, numbers)
 
     def pass_on(self, packet: ControlPacket, targets: Iterable[int]) -> None:

@@ -173,6 +173,48 @@ def test_what_was_given_up_is_not_passed_on_again() -> None:
     assert passed_on == len(rows)
 
 
+def repetitions(sender: Flood, message: ControlMessage, count: int) -> list[list[ControlPacket]]:
+    rows = []
+    for _ in range(count):
+        sender.send_some(message, [daemon_number("a")])
+        rows.append([packet for _, packet in taken(sender)])
+    return rows
+
+
+def test_repetitions_of_a_large_message_complete_each_other_and_begin_elsewhere() -> None:
+    sender = flood("d", 140)
+    rows = repetitions(sender, LONG, 7)
+    assert [row[0].sequence for row in rows] == [1, 2, 2, 3, 3, 3, 3]
+    assert [row[0].part for row in rows] == [0, 0, 6, 0, 3, 6, 9]
+    assert all({packet.part for packet in row} == set(range(13)) for row in rows)
+    for share, tries in ((13, 1), (7, 3), (4, 7)):  # so many parts pass, of each repetition
+        receiver, seen = flood("a"), ReplayWindow()
+        bodies = [
+            receiver.assemble(packet, seen, own=True)
+            for row in rows[:tries]
+            for packet in row[:share]
+            if receiver.is_new(seen, packet, own=True)
+        ]
+        body = bodies[-1]
+        assert body is not None
+        assert decode_message_untrusted(4, body) == LONG
+
+
+def test_repetitions_of_others_and_of_small_messages_are_messages_of_their_own() -> None:
+    sender, small = flood("d", 140), Repair(bytes(16), b"small")
+    assert [row[0].sequence for row in repetitions(sender, small, 4)] == [1, 2, 3, 4]
+    other = Repair(bytes(16), b"x" * 1024)
+    first, second = repetitions(sender, LONG, 1), repetitions(sender, other, 1)
+    assert [row[0].sequence for row in first + second] == [5, 6]
+
+
+def test_repetitions_of_only_so_many_large_messages_are_known() -> None:
+    sender = flood("d", 140)
+    for number in range(3 * MAX_UNFINISHED):
+        sender.send_some(Repair(bytes(16), b"%d" % number * 1024), [daemon_number("a")])
+    assert len(sender._tries) == MAX_UNFINISHED
+
+
 def test_a_message_of_one_part_leaves_nothing_behind() -> None:
     receiver, seen = flood("a"), ReplayWindow()
     (part,) = parts_of(Leave(), 1340)

@@ -2,6 +2,9 @@
 
 from collections import Counter
 
+import attrs
+import pytest
+
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import GatherReason
@@ -37,3 +40,29 @@ def test_packets_that_wait_before_a_narrow_link_are_not_sent_again_and_again() -
     assert cluster.agree([0, 1])
     assert sum(isinstance(event, Message) for event in far.events) == LACKING
     assert LACKING <= kinds["repair"] < 6 * LACKING, "it was ten times as many"
+
+
+@pytest.mark.parametrize("queue_s", [0.04, 0.01])
+def test_a_large_packet_passes_a_link_that_holds_a_part_of_it(queue_s: float) -> None:
+    """Of what comes at once the link drops the end, each time (simulator seed 962009)."""
+    link = SimulatedLink(sites=(0, 1), delay_s=0.02, bytes_per_s=1_300_000, queue_s=queue_s)
+    plain = plain_settings(daemons=[1, 3], links=[link])
+    cluster = Cluster(attrs.evolve(plain, packet_limit=60_000))
+    near = cluster.connect("near", 0)
+    far = [cluster.connect(f"far{daemon}", daemon) for daemon in (1, 2)]
+    cluster.run(0.3)
+    for client in (near, *far):
+        client.join("g")
+    cluster.run(0.5)
+    away = [(0, daemon) for daemon in (1, 2, 3)]
+    cluster.network.cut(away)
+    near.multicast(["g"], bytes(58_000), level=ServiceLevel.FIFO)
+    cluster.run(0.1)
+    cluster.network.mend(away)
+    cluster.daemons[3].kill()
+    core = cluster.daemons[1].core
+    core.membership.gather(GatherReason.TOKEN_LOST, core._now)
+    cluster.run(5.0)
+    assert cluster.agree([0, 1, 2])
+    for client in far:
+        assert sum(isinstance(event, Message) for event in client.events) == 1

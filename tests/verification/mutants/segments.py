@@ -1,7 +1,8 @@
-"""Wrong ways to join segments, and to cut them."""
+"""Wrong ways to join segments, and to cut them, and large packets at the end of a view."""
 
 from typing import Any
 
+from groupcomm.membership.flood import Flood
 from groupcomm.wire import segments
 from groupcomm.wire.segments import Joiner
 from tests.verification.mutants.mutant import Right, mutant
@@ -48,4 +49,15 @@ def last_segment_completes(right: Right) -> Right:
     return accept
 
 
-BUGS = (copies_count_as_segments, last_segment_completes, trains_of_any_counter)
+@mutant((Flood, "_cut_again"), segments=True)
+def large_repairs_begin_anew(_right: Right) -> Right:
+    """Each repetition of a large packet of the old view is a message of its own."""
+    return Flood._cut
+
+
+BUGS = (
+    copies_count_as_segments,
+    large_repairs_begin_anew,
+    last_segment_completes,
+    trains_of_any_counter,
+)
