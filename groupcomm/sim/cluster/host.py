@@ -334,12 +334,13 @@ class SimulatedHost:
 
         Then only the wall clock can show that there were views before, so it is not behind them.
         Where counters are far ahead of all clocks the restart count shows it to other daemons: to
-        those of its site, which it meets at once. Without them (seed 7129, three sites) nothing
-        would, and its next view may be below its last one: docs/faults.md has this exclusion.
+        those of its site, if it meets them at once. Without them (seed 7129 with three sites, seed
+        963282 in a partition) nothing would, and its next view may be below its last one:
+        docs/faults.md has this exclusion.
         """
         assert self.process is None
-        settings = self._settings
-        ahead = bool(settings.faults.ahead_s) and len(settings.sites) == 1
+        settings, faults = self._settings, self._settings.faults
+        ahead = bool(faults.ahead_s) and len(settings.sites) == 1 and not faults.keep_apart
         if damage is Damage.LOST:
             self.disk.lose()
         else:

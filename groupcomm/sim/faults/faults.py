@@ -117,6 +117,12 @@ class Faults:
             (self.loss, self.burst_packets, self.duplication, self.reorder_packets, self.jam_s)
         ) or any((self.corruption, self.capacity_packets, self.delay_mean_s))
 
+    @property
+    def keep_apart(self) -> bool:
+        """Return whether a daemon that starts may meet none of those that run."""
+        cuts = self.partition_s, self.directed_loss, self.flap_s, self.card_bytes
+        return self.on_paths or any(cuts) or any((self.pause_s, self.slow_factor, self.files))
+
 
 _DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "loss": ("loss", lambda rng: 0.3 * rng.random() ** 2),
