@@ -399,6 +399,8 @@ class ViewState:
             delivery.deliver()
             if delivery.unfinished:
                 self.deadline = self._now
+            if self.several and self.ring.flow.on_forgotten(self._now) and waiting:
+                self.deadline = self._now  # it may be numbered now
         if self._sessions.acceptance.unsettled:
             held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
             if self.several and self._sessions.lines.stages:  # all that others have sent before it

@@ -197,6 +197,7 @@ class FlowControl:
     __slots__ = (
         "_ahead",
         "_ahead_bytes",
+        "_forgotten",
         "_local_only",
         "_local_only_before",
         "_most_headers",
@@ -219,7 +220,7 @@ class FlowControl:
         self._most_headers = max(most_ahead, headers)
         self._local_only: list[int] = []  # numbers of packets that stay in this ring, rising
         self._local_only_before = 0  # number of earlier ones, all held by all other rings
-        self._stream = stream
+        self._stream, self._forgotten = stream, stream.forgotten
         self._ahead = deque[tuple[int, int]]()  # own packets that some daemon of the ring may lack
         self._ahead_bytes = 0
         self.reported: list[int] = []
@@ -256,6 +257,20 @@ class FlowControl:
         if 2 * done > len(self._local_only):  # so each number is moved once at most, on average
             self._local_only_before += done
             del self._local_only[:done]
+
+    def on_forgotten(self, now: float) -> bool:
+        """Note that all rings hold what is forgotten; return whether a report did not say so.
+
+        It may have been lost, and none follows once all packets are forgotten.
+        """
+        forgotten = self._stream.forgotten
+        if forgotten == self._forgotten:
+            return False
+        self._forgotten = forgotten
+        lagging = [ring for ring, window in self._remote.items() if window.held < forgotten]
+        for ring in lagging:
+            self.on_held_remotely(ring, forgotten, now)
+        return bool(lagging)
 
     def _whole(self, number: int) -> int:
         """Return the number of packets up to this one that other rings get whole."""

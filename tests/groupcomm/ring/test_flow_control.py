@@ -35,6 +35,22 @@ def test_the_slowest_ring_holds_up_what_it_gets_whole() -> None:
     assert one.held_remotely == 10
 
 
+def test_rings_hold_what_is_forgotten_though_their_reports_were_lost() -> None:
+    stream = Stream(0, 0)
+    one = FlowControl(CONFIG, VIEW, stream, PacketSize(1340))
+    one.on_held_remotely(1, LIMIT, 1.0)
+    assert not one.on_forgotten(1.0)
+    assert not one.may_leave_ring(LIMIT)
+    stream.forgotten = LIMIT - 1
+    assert one.on_forgotten(2.0)
+    assert not one.on_forgotten(2.0), "all is told"
+    assert one.held_remotely == LIMIT - 1
+    assert one.may_leave_ring(2 * LIMIT - 2)
+    stream.forgotten = LIMIT
+    one.on_held_remotely(2, LIMIT, 3.0)
+    assert not one.on_forgotten(3.0), "the report has come"
+
+
 def test_what_stays_does_not_count() -> None:
     one = flow()
     for number in range(1, 1001):
