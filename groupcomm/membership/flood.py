@@ -61,8 +61,6 @@ class Flood:
         self._me = start.daemon.number
         self.sequence = 0
         self._parts: dict[_Key, tuple[ReplayWindow, dict[int, bytes]]] = {}
-        # How often large messages were sent, and the last sequence number of each, by digest.
-        self._tries: dict[bytes, tuple[int, int]] = {}
         self.out: list[Outgoing] = []
         self.targets: Callable[[], list[str]] | None = None
         self.use_config(config)
@@ -75,6 +73,9 @@ class Flood:
         self.remote = [name for other in config.sites if start.name not in other for name in other]
         untried = self.remote or config.segmented_limit  # other sites, or any path
         self._limit = min(config.packet_limit, SAFE_PACKET_BYTES if untried else 2**16)
+        # How often large messages were sent, and the last sequence number of each, by digest: from
+        # now on they may have other parts, which do not fit those that were sent before.
+        self._tries: dict[bytes, tuple[int, int]] = {}
         self._names = {daemon_number(name): name for name in config.daemons}
         self._most_unfinished = MAX_UNFINISHED + (4 * len(config.sites) if config.has_relays else 0)
 

@@ -208,6 +208,14 @@ def test_repetitions_of_others_and_of_small_messages_are_messages_of_their_own()
     assert [row[0].sequence for row in first + second] == [5, 6]
 
 
+def test_repetitions_with_parts_of_another_size_are_messages_of_their_own() -> None:
+    sender = flood("d", 140)
+    repetitions(sender, LONG, 2)
+    sender.use_config(CoreConfig(sites=SITES, packet_limit=150))
+    (row,) = repetitions(sender, LONG, 1)
+    assert (row[0].sequence, row[0].part) == (3, 0)
+
+
 def test_repetitions_of_only_so_many_large_messages_are_known() -> None:
     sender = flood("d", 140)
     for number in range(3 * MAX_UNFINISHED):
