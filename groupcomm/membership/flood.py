@@ -12,17 +12,21 @@ and so on, and each of these begins with another part.
 
 import hashlib
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import SAFE_PACKET_BYTES, Start
 from groupcomm.names import daemon_number
-from groupcomm.security.layout import ReplayWindow
+from groupcomm.security.layout import WINDOW, ReplayWindow
 from groupcomm.wire.control import ControlPacket, cut_message
 from groupcomm.wire.membership import ControlMessage, encode_message
 
 MAX_UNFINISHED = 64
 """The most messages of which only some parts have come, and four for each site beyond these: what
 relays of a hundred sites pass on may come at once."""
+
+MOST_BETWEEN: Final = WINDOW // 2
+"""After so many other messages a repetition would come too late to complete an earlier one."""
 
 Outgoing = tuple[str | None, bytes]
 """The name of a daemon, or None for all others of its site; and a packet."""
@@ -95,7 +99,7 @@ class Flood:
         tries, sequence = self._tries.pop(digest, (0, 0))
         together = 1 << (tries + 1).bit_length() - 1  # repetitions that complete each other
         place = tries + 1 - together
-        if not place:
+        if not place or self.sequence - sequence >= MOST_BETWEEN:
             self.sequence = sequence = self.sequence + 1
         packets = self._packets_of(encoded, sequence)
         if len(packets) > 1:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, Start
-from groupcomm.membership.flood import MAX_UNFINISHED, Flood
+from groupcomm.membership.flood import MAX_UNFINISHED, MOST_BETWEEN, Flood
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import ReplayWindow
 from groupcomm.wire.control import ControlPacket, decode_control_untrusted
@@ -214,6 +214,18 @@ def test_repetitions_with_parts_of_another_size_are_messages_of_their_own() -> N
     sender.use_config(CoreConfig(sites=SITES, packet_limit=150))
     (row,) = repetitions(sender, LONG, 1)
     assert (row[0].sequence, row[0].part) == (3, 0)
+
+
+def test_a_repetition_after_many_others_is_a_message_of_its_own() -> None:
+    """Receivers have no place for its number any more, and take who sends it for broken."""
+    sender = flood("d", 140)
+    repetitions(sender, LONG, 2)
+    for _ in range(MOST_BETWEEN):
+        sender.send_all(Leave())
+    last = taken(sender)[-1][1].sequence
+    rows = repetitions(sender, LONG, 3)
+    assert [row[0].sequence for row in rows] == [last + 1, last + 2, last + 2]
+    assert [row[0].part for row in rows] == [6, 0, 3]
 
 
 def test_repetitions_of_only_so_many_large_messages_are_known() -> None:
