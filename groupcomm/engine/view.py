@@ -231,10 +231,10 @@ class ViewState:
 
         A first request is sent soon, and repeated rarely: the packet may have to cross a link.
         """
-        timing = self._config.timing
-        retry_s = timing.token_retransmit_s + 2.5 * self.view.longest_delay_s
+        timing, again_s = self._config.timing, self._config.timing.token_retransmit_s
+        retry_s = again_s + 2.5 * self.view.longest_delay_s
         return [
-            Gaps(stream, delay_s=timing.repair_delay_s, retry_s=retry_s)
+            Gaps(stream, delay_s=timing.repair_delay_s, retry_s=retry_s, near_s=again_s)
             for stream in self.streams
             if stream.ring != self._own_ring and stream.ring not in entered
         ]

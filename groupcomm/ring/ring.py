@@ -41,6 +41,7 @@ from groupcomm.ring.token_handling import (
     answer_requests,
     first_token,
     queue_wanted,
+    request_foreign,
     token_form,
 )
 from groupcomm.ring.token_monitor import TokenMonitor
@@ -433,8 +434,7 @@ class Ring:
         if self.entered and token.requests:
             # The whole ring lacks packets that enter here: the token need not circulate for them.
             token.requests = [r for r in token.requests if r[0] not in self.entered]
-        for gaps in self._gaps:
-            add_requests(token, gaps.stream.ring, gaps.pop_due(now), self._form.room)
+        request_foreign(token, self._gaps, now, self._form.room)
 
     def _number(self, token: Token, budget: int, now: float, *, far: bool) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from groupcomm.config.versions import COLUMNS
 from groupcomm.config.view import View
 from groupcomm.stream.ranges import merge_ranges
-from groupcomm.stream.stream import Stream
+from groupcomm.stream.stream import Gaps, Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import MAX_REQUESTS, Row, Token, request_room
 
@@ -146,6 +146,15 @@ def add_requests(token: Token, ring: int, ranges: list[tuple[int, int]], room: i
     others = [request for request in token.requests if request[0] != ring]
     united = [(ring, first, last) for first, last in merge_ranges(same + ranges)]
     token.requests = (others + united)[:room]
+
+
+def request_foreign(token: Token, missing: list[Gaps], now: float, room: int) -> None:
+    """Request what is due of other streams in the token; what a row names as held is near."""
+    for gaps in missing:
+        if gaps.deadline <= now:
+            ring = gaps.stream.ring
+            near = max(row.held[ring] for row in token.rows)
+            add_requests(token, ring, gaps.pop_due(now, near), room)
 
 
 def queue_wanted(token: Token, wanted: list[int], me: int) -> None:

@@ -107,19 +107,21 @@ class Gaps:
 
     A foreign stream has no token that shows its last number, so time decides: a number that is
     missing for `delay_s` was not merely reordered, and one that was requested in vain is requested
-    again after `retry_s`.
+    again after `retry_s`, as it may have to cross a link, or after `near_s` if it is near.
 
     Attributes:
         stream: the stream.
         deadline: the time at which `pop_due` has something to return; inf without gaps.
     """
 
-    __slots__ = ("_delay_s", "_due", "_retry_s", "_scanned", "deadline", "stream")
+    __slots__ = ("_delay_s", "_due", "_near_s", "_retry_s", "_scanned", "deadline", "stream")
 
-    def __init__(self, stream: Stream, *, delay_s: float, retry_s: float) -> None:
+    def __init__(
+        self, stream: Stream, *, delay_s: float, retry_s: float, near_s: float = inf
+    ) -> None:
         self.stream = stream
         self._delay_s = delay_s
-        self._retry_s = retry_s
+        self._retry_s, self._near_s = retry_s, min(near_s, retry_s)
         self._due: dict[int, float] = {}
         self._scanned = stream.held
         self.deadline = inf
@@ -141,13 +143,18 @@ class Gaps:
         self._scanned = max(stop, start - 1)
         self.deadline = min(due.values()) if due else inf
 
-    def pop_due(self, now: float) -> list[Range]:
-        """Return the ranges to request now; they are due again after the retry interval."""
+    def pop_due(self, now: float, near: int = 0) -> list[Range]:
+        """Return the ranges to request now; they are due again after the retry interval.
+
+        Args:
+            now: seconds.
+            near: packets up to this one are near: who is asked holds them.
+        """
         if now < self.deadline:
             return []
         due = self._due
         numbers = [number for number, time in due.items() if time <= now]
         for number in numbers:
-            due[number] = now + self._retry_s
+            due[number] = now + (self._near_s if number <= near else self._retry_s)
         self.deadline = min(due.values())
         return ranges_of(numbers)

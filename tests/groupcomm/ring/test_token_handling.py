@@ -9,8 +9,9 @@ from groupcomm.ring.token_handling import (
     answer_requests,
     first_token,
     queue_wanted,
+    request_foreign,
 )
-from groupcomm.stream.stream import Stream
+from groupcomm.stream.stream import Gaps, Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import Token
 
@@ -48,6 +49,26 @@ def test_the_first_token_shows_what_all_hold_already() -> None:
     assert (token.requests, token.wanted) == ([], [])
     token.rows[0].held[0] = 6
     assert token.rows[1].held == [4, 5], "each row is its own"
+
+
+def test_what_another_daemon_of_the_ring_holds_is_asked_for_again_soon() -> None:
+    token, stream = token_of_three(), Stream(1, 5)
+    gaps = Gaps(stream, delay_s=0.01, retry_s=1.0, near_s=0.1)
+    stream.learn(7)
+    gaps.update(0.0)
+    token.rows[2].held[1] = 6
+    request_foreign(token, [gaps], 0.0, 8)
+    assert token.requests == [], "it may only be late"
+    request_foreign(token, [gaps], 0.01, 8)
+    assert token.requests == [(1, 6, 7)]
+    assert gaps.deadline == 0.01 + 0.1
+    token.requests = []
+    request_foreign(token, [gaps], 0.11, 8)
+    assert token.requests == [(1, 6, 6)], "the other one has to cross a link"
+    token.requests, token.rows[0].held[1] = [], 7
+    request_foreign(token, [gaps], 1.01, 8)
+    assert token.requests == [(1, 6, 7)]
+    assert gaps.deadline == 1.01 + 0.1
 
 
 def test_a_request_that_was_answered_in_vain_is_left_to_others_once() -> None:
