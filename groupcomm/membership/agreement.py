@@ -226,10 +226,10 @@ class Agreement:
         """Return whether a daemon is a member with another start than its present one."""
         return self.has_name(peer.number) and self.attempt_of(peer) is None
 
-    def next_repairs(self, now: float) -> list[tuple[Repair, set[int]]]:
+    def next_repairs(self, now: float) -> list[tuple[Repair, set[int], bool]]:
         """Return packets of the old view to send, each with its receivers, by number.
 
-        These may be all members, if some of them must have it passed on.
+        These are all members if some of them must have it passed on; whether none must comes last.
         """
         old = self._old
         if old is None or not self.recovery.has_packets_to_send:
@@ -240,7 +240,10 @@ class Agreement:
             return lacking if lacking <= self.mutual else members
 
         batch = self.recovery.pop_batch(now, lambda lacking: len(receivers(lacking)))
-        return [(Repair(old.key, packet), receivers(lacking)) for packet, lacking in batch]
+        return [
+            (Repair(old.key, packet), receivers(lacking), lacking <= self.mutual)
+            for packet, lacking in batch
+        ]
 
     def are_mutual(self, number: int) -> bool:
         """Return whether this daemon and another member hear each other."""

@@ -6,8 +6,9 @@ known to hear the origin themselves. Repetitions are messages of their own, so t
 passed on again.
 
 Of the many parts of a large message a narrow link drops the last ones, at each repetition. So
-repetitions to some daemons complete each other: the 2nd and 3rd are one message, the 4th to 7th,
-and so on, and each of these begins with another part.
+repetitions to some daemons complete each other: where none has to be passed on the 2nd and 3rd are
+one message, the 4th to 7th, and so on, and each of these begins with another part. As parts are
+passed on once, elsewhere only the 2nd and 3rd are, the 5th and 6th, and so on.
 """
 
 import hashlib
@@ -92,13 +93,16 @@ class Flood:
         start = self._start.incarnation
         return cut_message(self._me, start, sequence, *encoded, self._limit)
 
-    def _cut_again(self, message: ControlMessage) -> list[bytes]:
+    def _cut_again(self, message: ControlMessage, *, direct: bool) -> list[bytes]:
         """Return the packets of a message that may be a repetition, in the order to send them."""
         encoded = encode_message(message)
         digest = hashlib.blake2b(encoded[1], digest_size=16).digest()
         tries, sequence = self._tries.pop(digest, (0, 0))
-        together = 1 << (tries + 1).bit_length() - 1  # repetitions that complete each other
-        place = tries + 1 - together
+        if direct:
+            together = 1 << (tries + 1).bit_length() - 1  # repetitions that complete each other
+            place = tries + 1 - together
+        else:
+            together, place = 2, int(tries % 3 == 2)
         if not place or self.sequence - sequence >= MOST_BETWEEN:
             self.sequence = sequence = self.sequence + 1
         packets = self._packets_of(encoded, sequence)
@@ -134,14 +138,22 @@ class Flood:
         """Send to one daemon, which does not pass it on."""
         self.out += [(name, packet) for packet in self._cut(message)]
 
-    def send_some(self, message: ControlMessage, targets: Iterable[int]) -> None:
+    def send_some(
+        self, message: ControlMessage, targets: Iterable[int], *, direct: bool = False
+    ) -> None:
         """Send, perhaps again, to these daemons, by number; they pass it on like one to all.
 
         Where relays pass messages on, they have it passed on to several of other sites.
+
+        Args:
+            message: the message.
+            targets: the daemons.
+            direct: whether all that need it hear this daemon, so that none has to pass it on.
         """
         numbers = frozenset(targets)
-        packets = self._cut_again(message)
-        if self.targets is not None and len(numbers - self._site_members) > 1:
+        relayed = self.targets is not None and len(numbers - self._site_members) > 1
+        packets = self._cut_again(message, direct=direct and not relayed)
+        if relayed:
             self._send_near(packets, self._far_targets())
             return
         for packet in packets:

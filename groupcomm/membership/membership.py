@@ -559,8 +559,8 @@ class Membership:
     def _send_repairs(self, agreement: Agreement, now: float) -> None:
         """Send some of the packets that other members lack."""
         self._repair_at = now + self._timing.repeat_s
-        for repair, numbers in agreement.next_repairs(now):
-            self.flood.send_some(repair, numbers)
+        for repair, numbers, direct in agreement.next_repairs(now):
+            self.flood.send_some(repair, numbers, direct=direct)
 
     def _holds_all(self, agreement: Agreement, now: float) -> bool:
         """Return whether this daemon may announce that it holds the recovered set, and has not."""

@@ -173,10 +173,12 @@ def test_what_was_given_up_is_not_passed_on_again() -> None:
     assert passed_on == len(rows)
 
 
-def repetitions(sender: Flood, message: ControlMessage, count: int) -> list[list[ControlPacket]]:
+def repetitions(
+    sender: Flood, message: ControlMessage, count: int, *, direct: bool = True
+) -> list[list[ControlPacket]]:
     rows = []
     for _ in range(count):
-        sender.send_some(message, [daemon_number("a")])
+        sender.send_some(message, [daemon_number("a")], direct=direct)
         rows.append([packet for _, packet in taken(sender)])
     return rows
 
@@ -198,6 +200,14 @@ def test_repetitions_of_a_large_message_complete_each_other_and_begin_elsewhere(
         body = bodies[-1]
         assert body is not None
         assert decode_message_untrusted(4, body) == LONG
+
+
+def test_of_what_is_passed_on_only_every_third_repetition_completes_the_one_before() -> None:
+    """Parts are passed on once: who passed them on in vain does so again with the next message."""
+    sender = flood("d", 140)
+    rows = repetitions(sender, LONG, 7, direct=False)
+    assert [row[0].sequence for row in rows] == [1, 2, 2, 3, 4, 4, 5]
+    assert [row[0].part for row in rows] == [0, 0, 6, 0, 0, 6, 0]
 
 
 def test_repetitions_of_others_and_of_small_messages_are_messages_of_their_own() -> None:

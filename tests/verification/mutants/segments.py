@@ -4,6 +4,7 @@ from typing import Any
 
 from groupcomm.membership.flood import Flood
 from groupcomm.wire import segments
+from groupcomm.wire.membership import ControlMessage
 from groupcomm.wire.segments import Joiner
 from tests.verification.mutants.mutant import Right, mutant
 
@@ -52,7 +53,11 @@ def last_segment_completes(right: Right) -> Right:
 @mutant((Flood, "_cut_again"), segments=True)
 def large_repairs_begin_anew(_right: Right) -> Right:
     """Each repetition of a large packet of the old view is a message of its own."""
-    return Flood._cut
+
+    def cut(self: Flood, message: ControlMessage, **_: bool) -> list[bytes]:
+        return self._cut(message)
+
+    return cut
 
 
 BUGS = (
