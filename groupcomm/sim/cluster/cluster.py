@@ -400,9 +400,10 @@ class Cluster:
     def _end_attempts(self, hosts: Sequence[SimulatedHost], since: int) -> None:
         """Run until all attempts begun before a time are over, as earlier faults may fail them.
 
-        Attempts show in no trace: a frozen view looks like a lasting one.
+        Attempts show in no trace: a frozen view looks like a lasting one. A daemon gathers for some
+        time, and then waits in silence for those that it has agreed with (seed 973143).
         """
-        limit = self.loop.now + microseconds(1.1 * longest_silence_s(paced(self.config)))
+        limit = self.loop.now + microseconds(2 * longest_silence_s(paced(self.config)))
         while self.loop.now < limit and any(host.is_forming_since(since) for host in hosts):
             self.run(LOOK_S / 10)
 
