@@ -7,7 +7,7 @@ from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.ring.horizon_notices import HoldingsReport
 from groupcomm.sim.settings import SMALL_WINDOWS, plain_settings
-from tests.groupcomm.sim.checked_cluster import CheckedCluster
+from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 
 MESSAGES = 2 * SMALL_WINDOWS.stream_packets + 20
 
@@ -19,7 +19,7 @@ def test_a_sender_goes_on_once_its_packets_are_forgotten(
     """No report follows then (simulator seed 971002 of twelve sites)."""
     plain = plain_settings(daemons=4, sites=4, delay_s=0.01)
     settings = attrs.evolve(plain, windows=SMALL_WINDOWS, few_daemons=few_daemons)
-    checked = CheckedCluster(settings)
+    checked = CheckedCluster(with_few_notices(settings))
     clients = checked.connect(4)
     checked.join("g", clients)
     monkeypatch.setattr(HoldingsReport, "pop_next", lambda *_: [])

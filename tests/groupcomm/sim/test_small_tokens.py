@@ -15,11 +15,11 @@ from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.settings import SMALL_WINDOWS, plain_settings
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.token import Token, decode_token_untrusted
-from tests.groupcomm.sim.checked_cluster import CheckedCluster
+from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 
 SITES, EACH, DELAY_S = 6, 2, 0.01
 TOKEN_BYTES: Final = 100
-MESSAGES: Final = 30
+MESSAGES: Final = 10
 LARGE: Final = CounterStarts(stream=2**40)
 _CHECKSUM: Final = 4
 
@@ -30,7 +30,7 @@ class Run:
     def __init__(self) -> None:
         plain = plain_settings(daemons=[EACH] * SITES, delay_s=DELAY_S)
         small = attrs.evolve(plain, token_bytes=TOKEN_BYTES, starts=LARGE, windows=SMALL_WINDOWS)
-        self.checked = CheckedCluster(small)
+        self.checked = CheckedCluster(with_few_notices(small))
         self.tokens: list[tuple[Token, int]] = []
         self.checked.cluster.network.observers.append(self._observe)
         self.clients = self.checked.connect(SITES * EACH)
