@@ -229,9 +229,11 @@ class ViewState:
     def _foreign_gaps(self, entered: frozenset[int]) -> list[Gaps]:
         """Return the gaps of foreign streams that this daemon requests within its ring.
 
-        A first request is sent soon, and repeated rarely: the packet may have to cross a link.
+        A first request is sent soon, and repeated rarely unless a daemon of the ring holds the
+        packet: it may have to cross a link.
         """
-        timing, again_s = self._config.timing, self._config.timing.token_retransmit_s
+        timing = self._config.timing
+        again_s = timing.token_retransmit_s
         retry_s = again_s + 2.5 * self.view.longest_delay_s
         return [
             Gaps(stream, delay_s=timing.repair_delay_s, retry_s=retry_s, near_s=again_s)

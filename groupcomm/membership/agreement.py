@@ -227,9 +227,8 @@ class Agreement:
         return self.has_name(peer.number) and self.attempt_of(peer) is None
 
     def next_repairs(self, now: float) -> list[tuple[Repair, set[int], bool]]:
-        """Return packets of the old view to send, each with its receivers, by number.
-
-        These are all members if some of them must have it passed on; whether none must comes last.
+        """Return packets of the old view to send, each with its receivers, by number, and whether
+        all daemons that lack it hear this one: if not all members get it, to pass it on.
         """
         old = self._old
         if old is None or not self.recovery.has_packets_to_send:

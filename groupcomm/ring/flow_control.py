@@ -253,6 +253,9 @@ class FlowControl:
     def on_held_remotely(self, ring: int, number: int, now: float) -> None:
         """Note that all daemons of another ring hold this ring's stream up to `number`."""
         self._remote[ring].on_held(number, self._whole(number), now)
+        self._drop_local_only()
+
+    def _drop_local_only(self) -> None:
         done = bisect_right(self._local_only, self.held_remotely)
         if 2 * done > len(self._local_only):  # so each number is moved once at most, on average
             self._local_only_before += done
@@ -267,9 +270,11 @@ class FlowControl:
         if forgotten == self._forgotten:
             return False
         self._forgotten = forgotten
-        lagging = [ring for ring, window in self._remote.items() if window.held < forgotten]
-        for ring in lagging:
-            self.on_held_remotely(ring, forgotten, now)
+        lagging = [window for window in self._remote.values() if window.held < forgotten]
+        for window in lagging:
+            window.on_held(forgotten, self._whole(forgotten), now)
+        if lagging:
+            self._drop_local_only()
         return bool(lagging)
 
     def _whole(self, number: int) -> int:

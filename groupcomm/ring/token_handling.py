@@ -149,7 +149,10 @@ def add_requests(token: Token, ring: int, ranges: list[tuple[int, int]], room: i
 
 
 def request_foreign(token: Token, missing: list[Gaps], now: float, room: int) -> None:
-    """Request what is due of other streams in the token; what a row names as held is near."""
+    """Request the packets of other streams that are due; those that a row says are held are near.
+
+    Requests beyond `room` are made when the token is here again.
+    """
     for gaps in missing:
         if gaps.deadline <= now:
             ring = gaps.stream.ring

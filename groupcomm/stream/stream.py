@@ -107,7 +107,7 @@ class Gaps:
 
     A foreign stream has no token that shows its last number, so time decides: a number that is
     missing for `delay_s` was not merely reordered, and one that was requested in vain is requested
-    again after `retry_s`, as it may have to cross a link, or after `near_s` if it is near.
+    again after `retry_s`, as it may have to cross a link, or after `near_s` if who is asked has it.
 
     Attributes:
         stream: the stream.
